@@ -21,3 +21,5 @@ mod consumer;
 
 #[cfg(feature = "testing")]
 pub mod testing;
+
+pub use clock::Timestamp;
