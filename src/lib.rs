@@ -27,3 +27,4 @@ pub use clock::Timestamp;
 pub use entry::{Entry, EntryRef, Headers, TimestampType};
 pub use error::{BoxError, Error, FencedBy, Outcome, Result};
 pub use offset::{Offset, PartitionId, Position, Positions, StartFrom, TopicPartition};
+pub use record::{IntoBytes, Record};
