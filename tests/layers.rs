@@ -19,7 +19,9 @@ use source::{Source, gated_by_test, gated_by_testing};
 /// Bottom-up. The vocabulary of layer 0 refers to itself freely (an error names positions, parsing a position gives an error);
 /// above it, neighbours in one layer do not know each other.
 const LAYERS: [&[&str]; 7] = [
-    &["varint", "error", "offset", "record", "entry", "clock"],
+    &[
+        "planted", "varint", "error", "offset", "record", "entry", "clock",
+    ],
     &["format", "io"],
     &["segment", "slotted"],
     &["partition"],
