@@ -21,6 +21,7 @@ use crate::io::{File, OpenMode};
 use crate::offset::Offset;
 use crate::segment::Segment;
 use crate::segment::active::seal_of;
+use crate::segment::index::Index;
 use crate::segment::scan::{self, Scan, ScanStop, Start};
 
 /// What the last segment says about the partition.
@@ -70,7 +71,7 @@ pub(crate) fn last_segment(
     let Some(slot) = segments.slots.last() else {
         return nothing_left(place, point.as_ref(), segments.log_start);
     };
-    let file = home.ground.handles.storage().open(&slot.path, OpenMode::Read);
+    let file = home.ground.storage.open(&slot.path, OpenMode::Read);
     let file = file.map_err(|e| Error::io("open", &slot.path, e))?;
     let header = read_header(&*file, slot, place, home.log)?;
     let len = file.len().map_err(|e| Error::io("read", &slot.path, e))?;
@@ -132,9 +133,9 @@ impl Last<'_> {
         Start { position, next: self.header.base, accumulator: Accumulator::default() }
     }
 
-    fn segment(&self) -> Segment {
+    fn segment(&self, stream_start: Option<u64>) -> Segment {
         let (at, times) = (self.place.at.clone(), self.settings.timestamps);
-        Segment::new(at, self.header.clone(), SEGMENT_HEADER_LEN as u64, self.path.clone(), times)
+        Segment::new(at, self.header.clone(), SEGMENT_HEADER_LEN as u64, self.path.clone(), times, stream_start)
     }
 
     /// After a clean close the last segment ends exactly where its recovery point says.
@@ -152,8 +153,8 @@ impl Last<'_> {
         if sealed {
             return self.sealed(slot, start.position - FOOTER_LEN as u64, None);
         }
-        let segment = self.segment();
-        segment.set_index(Default::default(), start.position);
+        let segment = self.segment(Some(0));
+        segment.set_index(Index::default(), start.position);
         Ok(self.resting(slot, segment, &start, start.position, None))
     }
 
@@ -257,8 +258,8 @@ impl Last<'_> {
         let end = end.max(self.synced.as_ref().map_or(0, |point| point.offset));
         let why = Error::corruption(&self.path, scan.end, lost(&self.place.at, scan.next, end.max(scan.next + 1)));
         report_damage(self.place, &why, report);
-        let segment = self.segment();
-        segment.set_index(Default::default(), scan.end);
+        let segment = self.segment(None);
+        segment.set_index(Index::default(), scan.end);
         slot.install(Arc::new(segment));
         Ok(Verdict {
             rear: Rear::Closed { expected: end, link: Link::default(), stream: 0 },
@@ -283,7 +284,7 @@ impl Last<'_> {
 
     /// The last segment is sealed: the next record goes into a new one.
     fn sealed(&self, slot: &Arc<Slot>, at: u64, work: Option<Work>) -> Result<Verdict> {
-        let segment = self.segment();
+        let segment = self.segment(None);
         let (footer, bytes) = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
         let seal = seal_of(footer, &bytes);
         let (next_base, last) = (seal.footer.next_base, seal.footer.last);
@@ -335,7 +336,7 @@ impl Last<'_> {
         if (tail == Tail::Suspect || lost_acknowledged) && !crate::planted!(SPAN_SKIP_IGNORED) {
             work.gap = Some(self.header.base.saturating_add(u64::from(self.header.offset_span)));
         }
-        let segment = self.segment();
+        let segment = self.segment(Some(0));
         segment.set_index(scan.places, start.position);
         let durable = scan.durable.min(scan.next);
         let end = Start { position: scan.end, next: scan.next, accumulator: scan.accumulator };
@@ -380,7 +381,7 @@ impl Last<'_> {
 
 /// The offset after the last valid batch of a segment file, damaged or not; `None` if its header cannot be used.
 pub(crate) fn readable_end(home: &Home, place: &Place, slot: &Slot) -> Result<Option<u64>> {
-    let file = match home.ground.handles.storage().open(&slot.path, OpenMode::Read) {
+    let file = match home.ground.storage.open(&slot.path, OpenMode::Read) {
         Ok(file) => file,
         Err(e) if matches!(e.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => return Ok(None),
         Err(e) => return Err(Error::io("open", &slot.path, e)),

@@ -124,7 +124,7 @@ impl Found {
 fn unused(place: &Place, home: &Home, names: &Names, report: &mut RecoveryReport) -> Result<Found> {
     for &(base, generation) in &names.segments {
         let slot = Slot::named(place, base, generation);
-        let file = home.ground.handles.storage().open(&slot.path, crate::io::OpenMode::Read);
+        let file = home.ground.storage.open(&slot.path, crate::io::OpenMode::Read);
         let len = file.and_then(|file| file.len()).map_err(|e| Error::io("open", &slot.path, e))?;
         if len > SEGMENT_HEADER_LEN as u64 || base > 0 {
             let all = names.segments.iter().map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
@@ -157,9 +157,7 @@ fn assemble(
     let (mut slots, leftovers) = choose(place, home, &manifest, all)?;
     let remade = drop_unborn(home, place, &mut slots)?;
     check_start(home, place, settings, &slots, manifest.manifest.log_start)?;
-    let mut segments = Segments { log_start: manifest.manifest.log_start, ..Segments::default() };
-    segments.log_start = segments.log_start.max(slots.first().map_or(0, |slot| slot.base.min(manifest.manifest.log_start)));
-    segments.slots = slots;
+    let segments = Segments { slots, log_start: manifest.manifest.log_start, ..Segments::default() };
     let verdict = classify::last_segment(place, home, settings, &segments, remade, report)?;
     Ok(found(verdict, segments, manifest, leftovers))
 }
@@ -233,7 +231,7 @@ fn covered(home: &Home, place: &Place, slot: &Slot, live: &[Arc<Slot>]) -> Resul
 /// A last file whose header is not whole and that holds nothing: the roll that made it did not finish. It is made anew.
 fn drop_unborn(home: &Home, place: &Place, slots: &mut Vec<Arc<Slot>>) -> Result<bool> {
     let Some(last) = slots.last() else { return Ok(false) };
-    let file = match home.ground.handles.storage().open(&last.path, crate::io::OpenMode::Read) {
+    let file = match home.ground.storage.open(&last.path, crate::io::OpenMode::Read) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => return Err(Error::corruption(&last.path, 0, None)),
         Err(e) => return Err(Error::io("open", &last.path, e)),
@@ -261,7 +259,7 @@ fn check_start(home: &Home, place: &Place, settings: &Settings, slots: &[Arc<Slo
         let before = before.open_sealed(&home.ground, place, home.log, settings.timestamps)?;
         let header = header_of(home, place, last)?;
         let path = last.path.clone();
-        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, path, settings.timestamps);
+        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, path, settings.timestamps, None);
         if !follows(&segment, &before) {
             return Err(Error::corruption(&last.path, 0, None));
         }
@@ -270,7 +268,7 @@ fn check_start(home: &Home, place: &Place, settings: &Settings, slots: &[Arc<Slo
 }
 
 fn header_of(home: &Home, place: &Place, slot: &Slot) -> Result<crate::format::segment::SegmentHeader> {
-    let file = match home.ground.handles.storage().open(&slot.path, crate::io::OpenMode::Read) {
+    let file = match home.ground.storage.open(&slot.path, crate::io::OpenMode::Read) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => return Err(Error::corruption(&slot.path, 0, None)),
         Err(e) => return Err(Error::io("open", &slot.path, e)),

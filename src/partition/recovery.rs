@@ -179,7 +179,7 @@ impl Inner {
         writer.pointed = len;
         writer.checked = len;
         self.change_segments(|segments| {
-            let start = segment.stream_start + len;
+            let start = segment.stream_start.unwrap_or(0) + len;
             segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
         });
         writer.rear = Rear::Active(active);

@@ -67,7 +67,7 @@ impl Inner {
                 return Err(self.roll_failed(writer, error, true));
             }
         };
-        let stream = active.segment.stream_start + seal.data_end + FOOTER_LEN as u64;
+        let stream = active.segment.stream_start.unwrap_or(0) + seal.data_end + FOOTER_LEN as u64;
         let (link, expected) = (seal.link, seal.footer.last.map_or(active.segment.base(), |last| last + 1));
         active.segment.set_seal(seal);
         active.segment.save_index(&self.home.ground);
@@ -168,7 +168,7 @@ impl Inner {
         self.change_segments(|segments| {
             segments.slots.push(slot);
             segments.gap_from = None;
-            let start = active.segment.stream_start;
+            let start = active.segment.stream_start.unwrap_or(0);
             segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
         });
         writer.rear = Rear::Active(active);
@@ -197,7 +197,7 @@ impl Inner {
         header.generation = self.next_generation(writer)?;
         let live = (header.base, header.generation);
         let ground = &self.home.ground;
-        let stream = old.stream_start + SEGMENT_HEADER_LEN as u64;
+        let stream = old.stream_start.unwrap_or(0) + SEGMENT_HEADER_LEN as u64;
         let active = ActiveSegment::create(ground, &self.place.dir, &self.place.at, header, settings.timestamps, stream)?;
         let mut manifest = writer.manifest.manifest.clone();
         manifest.highest_generation = live.1;

@@ -9,7 +9,7 @@ use crate::format::Bad;
 use crate::format::names;
 use crate::format::segment::{FOOTER_LEN, Footer, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, read_full};
-use crate::record::TimestampType;
+use crate::entry::TimestampType;
 use crate::segment::active::seal_of;
 use crate::segment::tail::Tail;
 use crate::segment::{Ground, Segment};
@@ -53,6 +53,12 @@ impl Slot {
         slot
     }
 
+    /// What opening found of the last segment.
+    pub(crate) fn install(&self, segment: Arc<Segment>) {
+        let _ = self.segment.set(segment);
+        let _ = self.linked.set(());
+    }
+
     /// The segment, if it was opened before.
     pub(crate) fn opened(&self) -> Option<&Arc<Segment>> {
         self.segment.get()
@@ -66,7 +72,7 @@ impl Slot {
         let file = open(ground, &self.path)?;
         let header = read_header(&*file, self, place, log)?;
         let len = file.len().map_err(|e| Error::io("read", &self.path, e))?;
-        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, self.path.clone(), times);
+        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, self.path.clone(), times, None);
         let (footer, bytes) = read_footer(&*file, &segment, len)?;
         segment.set_seal(seal_of(footer, &bytes));
         Ok(Arc::clone(self.segment.get_or_init(|| Arc::new(segment))))

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::MAX_BATCH_BYTES;
 use crate::format::compress::Codec;
 use crate::format::segment::SEGMENT_HEADER_LEN;
-use crate::record::TimestampType;
+use crate::entry::TimestampType;
 
 /// What `Ok` from an append means. Set per topic.
 ///

@@ -201,7 +201,7 @@ impl Inner {
             return Err(self.write_failed(writer, error, failed.stuck));
         }
         if let Some(tail) = self.tail_for_write() {
-            tail.push(active.segment.stream_start + active.len, bytes);
+            tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
         }
         active.take(encoder.header(), encoder.max_event_time(), index_every);
         writer.next = active.next;

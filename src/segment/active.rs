@@ -11,7 +11,7 @@ use crate::format::names;
 use crate::format::segment::{Accumulator, FOOTER_LEN, Footer, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, write_full};
 use crate::offset::TopicPartition;
-use crate::record::TimestampType;
+use crate::entry::TimestampType;
 
 /// The segment that is appended to. Lives under the partition's writer lock.
 pub(crate) struct ActiveSegment {
@@ -44,6 +44,7 @@ impl ActiveSegment {
         at: &TopicPartition,
         header: SegmentHeader,
         timestamps: TimestampType,
+        stream_start: u64,
     ) -> Result<ActiveSegment> {
         let path = dir.join(names::segment_name(header.base, header.generation));
         let file = create_empty(ground, &path)?;
@@ -54,7 +55,7 @@ impl ActiveSegment {
             ground.storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
         }
         let next = header.base;
-        let segment = Segment::new(at.clone(), header, SEGMENT_HEADER_LEN as u64, path, timestamps);
+        let segment = Segment::new(at.clone(), header, SEGMENT_HEADER_LEN as u64, path, timestamps, Some(stream_start));
         segment.handle.pin(Arc::clone(&file));
         Ok(ActiveSegment {
             segment: Arc::new(segment),

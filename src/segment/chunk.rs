@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::format::batch::BatchHeader;
 use crate::format::body::{self, RawRecord, Records};
 use crate::offset::{Offset, TopicPartition};
-use crate::record::{Block, Span, TimestampType, Timestamp, View};
+use crate::clock::Timestamp;
+use crate::entry::{Block, Span, TimestampType, View};
 
 /// What one read gave: batches that passed every check, all in one block. A clone is one counter.
 ///

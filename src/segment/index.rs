@@ -36,6 +36,12 @@ impl Index {
         (floor.map(|place| place.position), self.places.get(after).map(|place| place.position))
     }
 
+    /// The last place at or before `delta`.
+    pub(crate) fn floor(&self, delta: u32) -> Option<Place> {
+        let after = self.places.partition_point(|place| place.delta <= delta);
+        after.checked_sub(1).and_then(|at| self.places.get(at)).copied()
+    }
+
     /// Position and delta of the last batch before which no record has a timestamp of `time` or later.
     pub(crate) fn before_time(&self, time: i64) -> Option<Place> {
         let after = self.places.partition_point(|place| place.max_before < time);

@@ -31,6 +31,20 @@ impl Segment {
         }
     }
 
+    /// First offset of the last batch known to begin at or before `offset`.
+    pub(crate) fn floor_offset(&self, ground: &Ground, offset: u64) -> Result<u64> {
+        self.complete_index(ground)?;
+        let delta = u32::try_from(offset.saturating_sub(self.base())).unwrap_or(u32::MAX);
+        let floor = self.index.read().index.floor(delta);
+        Ok(floor.map_or(self.base(), |place| self.base() + u64::from(place.delta)))
+    }
+
+    /// The index led to a place that is not right: it is not used again, and made anew from the batches.
+    pub(crate) fn forget_index(&self) {
+        let end = self.data_end().unwrap_or(self.header_len);
+        self.set_index(Index::default(), end.max(self.header_len + 1));
+    }
+
     /// Position and offset at which to begin to look for the first record of `time` or later.
     pub(crate) fn locate_time(&self, ground: &Ground, time: i64) -> Result<(u64, u64)> {
         self.complete_index(ground)?;

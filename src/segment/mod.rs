@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::format::segment::{Footer, Link, SegmentHeader};
 use crate::io::{File, Mapping, Storage};
 use crate::offset::TopicPartition;
-use crate::record::TimestampType;
+use crate::entry::TimestampType;
 use handle::{Handle, Handles};
 use index::Index;
 
@@ -75,8 +75,8 @@ pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     pub(crate) header_len: u64,
     pub(crate) timestamps: TimestampType,
-    /// Stream position of byte 0 of this file in the partition's [`tail::Tail`].
-    pub(crate) stream_start: u64,
+    /// Stream position of byte 0 of this file in the partition's [`tail::Tail`]; `None` if it is not written in this opening.
+    pub(crate) stream_start: Option<u64>,
     pub(crate) handle: Arc<Handle>,
     seal: OnceLock<Seal>,
     index: RwLock<Indexed>,
@@ -116,13 +116,14 @@ impl Segment {
         header_len: u64,
         path: PathBuf,
         timestamps: TimestampType,
+        stream_start: Option<u64>,
     ) -> Segment {
         Segment {
             at,
             header,
             header_len,
             timestamps,
-            stream_start: 0,
+            stream_start,
             handle: Handle::new(path),
             seal: OnceLock::new(),
             index: RwLock::new(Indexed { index: Index::default(), from: header_len }),

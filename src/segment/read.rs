@@ -15,7 +15,7 @@ use crate::format::batch::{self, BatchHeader, Seed};
 use crate::format::compress::{self, Codec};
 use crate::format::{MAX_BATCH_BYTES, body};
 use crate::io;
-use crate::record::Block;
+use crate::entry::Block;
 
 /// Bytes that one read takes from a file at once: large enough to make the call cheap, small enough to stay in the cache.
 pub(crate) const WINDOW: usize = 128 * 1024;
@@ -131,12 +131,14 @@ impl Window {
             let block = Block::shared(segment.at.clone(), map, from..end);
             return Ok(Window { block: Arc::new(block), full: false });
         }
-        let held = tail.map_or(0, |tail| tail.held_from(segment.stream_start + position));
+        let stream = segment.stream_start.map_or(u64::MAX, |start| start + position);
+        let tail = tail.filter(|_| segment.stream_start.is_some());
+        let held = tail.map_or(0, |tail| tail.held_from(stream));
         let bytes = bytes.min(segment.left_after(position));
         let len = if held > 0 { bytes.min(held as usize) } else { bytes };
         let mut block = take_block(segment, spare, len);
         let into = Arc::get_mut(&mut block).and_then(Block::owned_mut).expect("a fresh block has one owner");
-        let copied = held > 0 && tail.is_some_and(|tail| tail.copy(segment.stream_start + position, into));
+        let copied = held > 0 && tail.is_some_and(|tail| tail.copy(stream, into));
         if !copied {
             into.resize(bytes, 0);
             let file = ground.handles.file(&segment.handle).map_err(Why::Io)?;

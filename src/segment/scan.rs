@@ -144,7 +144,7 @@ pub(crate) fn place(batch: &BatchHeader, position: u64, before: &Accumulator) ->
 }
 
 /// A batch that is sound, though perhaps too new to be read.
-fn sound(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
+pub(crate) fn sound(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
     match check(bytes, seed) {
         Err(Flaw::Body(header, Why::Newer { .. })) => {
             let total = header.total_len() as usize;
