@@ -2,6 +2,9 @@
 
 pub(crate) mod varint;
 
+#[macro_use]
+mod planted;
+
 mod clock;
 mod entry;
 mod error;

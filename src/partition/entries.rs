@@ -82,8 +82,14 @@ impl Partition {
     /// it cannot be read.
     pub fn get(&self, offset: Offset) -> Result<Option<Entry>> {
         let mut cursor = self.cursor(offset);
-        let Some(chunk) = cursor.read_one(offset.get())? else { return Ok(None) };
-        Ok(chunk.views().next().filter(|view| view.offset == offset).map(|view| Entry::new(Arc::clone(chunk.block()), view)))
+        let Some(chunk) = cursor.read_one(offset.get())? else {
+            return Ok(None);
+        };
+        Ok(chunk
+            .views()
+            .next()
+            .filter(|view| view.offset == offset)
+            .map(|view| Entry::new(Arc::clone(chunk.block()), view)))
     }
 
     /// The first offset whose record has a timestamp of `time` or later; `None` if there is none.
@@ -104,7 +110,10 @@ impl Partition {
             }) {
                 continue;
             }
-            let next = segments.slots.get(at + 1).map_or(end.get(), |next| next.base);
+            let next = segments
+                .slots
+                .get(at + 1)
+                .map_or(end.get(), |next| next.base);
             cursor.stand_at_time(&segment, segments.log_start, time)?;
             while let Some(chunk) = cursor.read_below(next.min(end.get()), usize::MAX, WINDOW)? {
                 if let Some(view) = chunk.views().find(|view| view.timestamp >= time) {
@@ -158,8 +167,14 @@ impl Iterator for Scan {
 impl Scan {
     /// Goes on behind what cannot be read; if that is not known, the scan ends.
     fn step_over(&mut self, e: &Error) {
-        let to = e.resume_at().map_or(self.back, |position| position.offset().get());
-        let to = if to > self.forward.next_offset().get() { to } else { self.back };
+        let to = e
+            .resume_at()
+            .map_or(self.back, |position| position.offset().get());
+        let to = if to > self.forward.next_offset().get() {
+            to
+        } else {
+            self.back
+        };
         self.forward.seek(Offset::new(to));
     }
 
@@ -203,7 +218,11 @@ impl Scan {
 
     /// Entries below it were given out from the front.
     fn front(&self) -> u64 {
-        let ready = self.ready.views.get(self.ready.at).map(|view| view.offset.get());
+        let ready = self
+            .ready
+            .views
+            .get(self.ready.at)
+            .map(|view| view.offset.get());
         ready.unwrap_or_else(|| self.forward.next_offset().get())
     }
 
@@ -214,17 +233,24 @@ impl Scan {
             return false;
         }
         let mut cursor = self.partition.cursor(Offset::new(self.read_back - 1));
-        let from = cursor.stretch_start().unwrap_or(self.read_back - 1).max(front);
+        let from = cursor
+            .stretch_start()
+            .unwrap_or(self.read_back - 1)
+            .max(front);
         cursor.seek(Offset::new(from));
         loop {
             match cursor.read_below(self.read_back, usize::MAX, WINDOW) {
                 Ok(None) => break,
                 Ok(Some(chunk)) => {
-                    let entries = chunk.views().map(|view| Ok(Entry::new(Arc::clone(chunk.block()), view)));
+                    let entries = chunk
+                        .views()
+                        .map(|view| Ok(Entry::new(Arc::clone(chunk.block()), view)));
                     self.behind.extend(entries);
                 }
                 Err(e) => {
-                    let to = e.resume_at().map_or(self.read_back, |position| position.offset().get());
+                    let to = e
+                        .resume_at()
+                        .map_or(self.read_back, |position| position.offset().get());
                     self.behind.push(Err(e));
                     cursor.seek(Offset::new(to.max(cursor.next_offset().get() + 1)));
                 }
@@ -254,6 +280,9 @@ impl DoubleEndedIterator for Scan {
 
 impl std::fmt::Debug for Scan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scan").field("next", &self.forward.next_offset()).field("back", &self.back).finish()
+        f.debug_struct("Scan")
+            .field("next", &self.forward.next_offset())
+            .field("back", &self.back)
+            .finish()
     }
 }

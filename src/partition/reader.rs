@@ -40,7 +40,13 @@ const GET_BYTES: usize = 4096;
 impl Partition {
     /// A reader that begins at `next`.
     pub(crate) fn cursor(&self, next: Offset) -> Cursor {
-        Cursor { inner: Arc::clone(&self.inner), next: next.get(), here: None, rest: None, spare: None }
+        Cursor {
+            inner: Arc::clone(&self.inner),
+            next: next.get(),
+            here: None,
+            rest: None,
+            spare: None,
+        }
     }
 }
 
@@ -67,7 +73,12 @@ impl Cursor {
     }
 
     /// As [`Cursor::read`], below an offset.
-    pub(crate) fn read_below(&mut self, limit: u64, max_records: usize, max_bytes: usize) -> Result<Option<Chunk>> {
+    pub(crate) fn read_below(
+        &mut self,
+        limit: u64,
+        max_records: usize,
+        max_bytes: usize,
+    ) -> Result<Option<Chunk>> {
         if max_records == 0 {
             return Ok(None);
         }
@@ -113,7 +124,13 @@ impl Cursor {
                 bytes: max_bytes.clamp(1, WINDOW),
             };
             let inner = &*self.inner;
-            match read(&inner.home.ground, &here.segment, segments.tail.as_deref(), &want, &mut self.spare) {
+            match read(
+                &inner.home.ground,
+                &here.segment,
+                segments.tail.as_deref(),
+                &want,
+                &mut self.spare,
+            ) {
                 Ok(Got { chunk, position }) => {
                     here.position = position;
                     here.by_index = false;
@@ -127,7 +144,7 @@ impl Cursor {
     /// A place that came from an index is looked up again without it, before anything is called damaged.
     fn not_read(&mut self, damage: Damage) -> Result<()> {
         let here = self.here.as_mut().expect("a place to stand on");
-        if here.by_index && !matches!(damage.why, Why::Io(_)) && !crate::planted!(INDEX_TRUSTED) {
+        if here.by_index && !matches!(damage.why, Why::Io(_)) && !planted!(INDEX_TRUSTED) {
             here.segment.forget_index();
             here.by_index = false;
             here.position = here.segment.header_len;
@@ -139,7 +156,11 @@ impl Cursor {
     /// Stands on the segment that holds the next offset. `false`: there is a gap, and the next offset has moved behind it.
     fn stand(&mut self, segments: &Segments, end: u64) -> Result<bool> {
         if let Some(here) = &self.here {
-            if here.segment.seal().is_none_or(|seal| seal.footer.last.is_some_and(|last| self.next <= last)) {
+            if here
+                .segment
+                .seal()
+                .is_none_or(|seal| seal.footer.last.is_some_and(|last| self.next <= last))
+            {
                 if segments.gap_from.is_some_and(|from| self.next >= from) {
                     self.next = end;
                     return Ok(false);
@@ -158,7 +179,9 @@ impl Cursor {
             return Ok(false);
         }
         let segment = self.open(segments, at)?;
-        let past = segment.seal().is_some_and(|seal| seal.footer.last.is_none_or(|last| self.next > last));
+        let past = segment
+            .seal()
+            .is_some_and(|seal| seal.footer.last.is_none_or(|last| self.next > last));
         if past {
             let behind = segments.slots.get(at + 1);
             if let Some(behind) = behind {
@@ -174,7 +197,11 @@ impl Cursor {
             return Ok(false);
         }
         let (position, _) = segment.locate(&self.inner.home.ground, self.next)?;
-        self.here = Some(Here { by_index: position > segment.header_len, segment, position });
+        self.here = Some(Here {
+            by_index: position > segment.header_len,
+            segment,
+            position,
+        });
         Ok(true)
     }
 
@@ -202,9 +229,13 @@ impl Cursor {
     /// The offset from which on to read, to read everything up to the next offset in one go.
     pub(crate) fn stretch_start(&mut self) -> Result<u64> {
         let segments = self.inner.segments();
-        let Some(at) = segments.holding(self.next) else { return Ok(self.next) };
+        let Some(at) = segments.holding(self.next) else {
+            return Ok(self.next);
+        };
         let segment = self.open(&segments, at)?;
-        Ok(segment.floor_offset(&self.inner.home.ground, self.next)?.max(segments.log_start))
+        Ok(segment
+            .floor_offset(&self.inner.home.ground, self.next)?
+            .max(segments.log_start))
     }
 
     /// The segment at a place of the list.
@@ -213,7 +244,12 @@ impl Cursor {
     }
 
     /// Goes where the first record of `time` or later can be in a segment.
-    pub(crate) fn stand_at_time(&mut self, segment: &Arc<Segment>, log_start: u64, time: Timestamp) -> Result<()> {
+    pub(crate) fn stand_at_time(
+        &mut self,
+        segment: &Arc<Segment>,
+        log_start: u64,
+        time: Timestamp,
+    ) -> Result<()> {
         let (position, offset) = segment.locate_time(&self.inner.home.ground, time.as_millis())?;
         self.rest = None;
         if offset < log_start {
@@ -221,7 +257,11 @@ impl Cursor {
             return Ok(());
         }
         self.next = offset;
-        self.here = Some(Here { by_index: position > segment.header_len, segment: Arc::clone(segment), position });
+        self.here = Some(Here {
+            by_index: position > segment.header_len,
+            segment: Arc::clone(segment),
+            position,
+        });
         Ok(())
     }
 
@@ -249,15 +289,23 @@ impl Cursor {
 
     /// The link to the segment before, when both are open.
     fn check_chain(&self, segments: &Segments, at: usize, segment: &Segment) -> Result<()> {
-        match at.checked_sub(1).and_then(|before| segments.slots[before].opened()) {
-            Some(before) if before.seal().is_some() => segments.slots[at].check_link(segment, before),
+        match at
+            .checked_sub(1)
+            .and_then(|before| segments.slots[before].opened())
+        {
+            Some(before) if before.seal().is_some() => {
+                segments.slots[at].check_link(segment, before)
+            }
             _ => Ok(()),
         }
     }
 
     /// A segment that cannot be opened takes its offsets with it, and no others.
     fn lost_segment(&self, segments: &Segments, at: usize, e: Error) -> Error {
-        let end = segments.slots.get(at + 1).map_or(self.inner.progress.end().get(), |next| next.base);
+        let end = segments
+            .slots
+            .get(at + 1)
+            .map_or(self.inner.progress.end().get(), |next| next.base);
         match lost(&self.inner.place.at, self.next, end) {
             Some((partition, range)) => e.missing(&partition, range),
             None => e,
@@ -266,6 +314,9 @@ impl Cursor {
 
     fn out_of_range(&self, segments: &Segments, end: u64) -> Error {
         let requested = self.inner.place.at.at(Offset::new(self.next));
-        Error::OutOfRange { requested: Box::new(requested), valid: Offset::new(segments.log_start)..Offset::new(end) }
+        Error::OutOfRange {
+            requested: Box::new(requested),
+            valid: Offset::new(segments.log_start)..Offset::new(end),
+        }
     }
 }
