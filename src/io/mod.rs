@@ -154,7 +154,7 @@ fn create_dirs(storage: &dyn Storage, path: &Path) -> io::Result<()> {
     create_dirs(storage, parent)?;
     match storage.create_dir(path) {
         // Somebody else made it in between; it is synced here all the same.
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
         _ => storage.sync_dir(parent),
     }
 }

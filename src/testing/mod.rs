@@ -21,9 +21,11 @@
 //! ```
 
 mod disk;
+mod files;
 
 pub use crate::io::memory::DiskCall;
-pub use crate::io::memory::faults::{DiskError, FailedSync, Fault, Short};
+pub use crate::io::memory::errors::{DiskError, FailedSync, Short};
+pub use crate::io::memory::faults::Fault;
 pub use crate::io::memory::models::{CrashModel, Variants};
 
 pub use self::disk::Disk;

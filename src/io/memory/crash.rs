@@ -5,11 +5,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::faults::{DiskError, Effect, FailedSync, Faults};
+use super::errors::{DiskError, FailedSync};
+use super::faults::{Effect, Faults};
 use super::models::{self, CrashModel, Dice, Variants};
 use super::platter::{Image, Op, Platter, Synced};
+use super::state::State;
 use super::tree::{Change, Inode, Tree};
-use super::{DiskCall, Memory, State};
+use super::{DiskCall, Memory};
 
 /// Present in the state of a simulated tree.
 pub(super) struct Sim {
