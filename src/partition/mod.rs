@@ -31,6 +31,9 @@ use crate::format::encoder::{self, Encoder};
 use crate::offset::{Offset, PartitionId, Position, TopicPartition};
 use crate::record::Record;
 use crate::segment::tail::Tail;
+#[cfg(test)]
+mod tests;
+
 use examine::Found;
 use home::{Home, Owner};
 use place::Place;

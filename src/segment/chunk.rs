@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::entry::{Block, Span, TimestampType, View};
+use crate::entry::{Block, TimestampType, View};
 use crate::format::batch::BatchHeader;
 use crate::format::body::{self, RawRecord, Records};
 use crate::offset::{Offset, TopicPartition};
@@ -256,17 +256,13 @@ impl BatchViews<'_> {
             }
             _ => (self.append, TimestampType::AppendTime),
         };
-        let place = |part: body::Span| match part {
-            body::Span::NONE => Span::NONE,
-            part => Span::new(self.body + part.start, part.len),
-        };
         View {
             offset: Offset::new(offset),
             timestamp,
             timestamp_type,
-            key: place(record.key),
-            value: place(record.value),
-            headers: place(record.headers),
+            key: record.key.within(self.body),
+            value: record.value.within(self.body),
+            headers: record.headers.within(self.body),
         }
     }
 }
