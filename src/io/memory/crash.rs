@@ -22,13 +22,13 @@ pub(super) struct Sim {
     /// The image after some number of operations, kept because the next crash is mostly asked for there or a little later.
     cursor: Option<(usize, Image)>,
     pub(super) faults: Faults,
-    pub(super) boot: u128,
-    pub(super) device: u64,
+    boot: u128,
+    device: u64,
     /// Counts forks: a lock taken before one is not ours.
-    pub(super) process: u64,
-    pub(super) capacity: Option<u64>,
+    process: u64,
+    capacity: Option<u64>,
     /// What the medium writes as a whole: 4096 or 512 bytes.
-    pub(super) unit: usize,
+    unit: usize,
     seed: u64,
     dice: Dice,
 }
@@ -49,6 +49,18 @@ impl Sim {
             seed,
             dice: Dice::seeded(&[seed]),
         }
+    }
+
+    pub(super) fn boot(&self) -> u128 {
+        self.boot
+    }
+
+    pub(super) fn device(&self) -> u64 {
+        self.device
+    }
+
+    pub(super) fn process(&self) -> u64 {
+        self.process
     }
 
     /// Lets a change happen and remembers it.
@@ -272,11 +284,6 @@ impl Memory {
             sim.history.clear();
             sim.cursor = None;
         });
-    }
-
-    /// The number of the process that calls come from.
-    pub(super) fn process(&self) -> u64 {
-        self.state.lock().sim.as_ref().map_or(0, |sim| sim.process)
     }
 
     pub(super) fn with_sim<T>(&self, act: impl FnOnce(&mut Sim, &mut Tree) -> T) -> T {

@@ -121,20 +121,17 @@ pub(super) struct MemoryLock {
     memory: Memory,
     inode: Inode,
     path: PathBuf,
-    #[cfg(feature = "testing")]
     process: u64,
 }
 
 impl MemoryLock {
     /// Takes over the lock and the handle, both already noted.
     pub(super) fn new(memory: Memory, inode: Inode, path: &Path) -> MemoryLock {
-        #[cfg(feature = "testing")]
-        let process = memory.process();
+        let process = memory.state.lock().process();
         MemoryLock {
             memory,
             inode,
             path: path.to_owned(),
-            #[cfg(feature = "testing")]
             process,
         }
     }
@@ -142,8 +139,7 @@ impl MemoryLock {
 
 impl Lock for MemoryLock {
     fn check(&self) -> io::Result<LockState> {
-        #[cfg(feature = "testing")]
-        if self.process != self.memory.process() {
+        if self.process != self.memory.state.lock().process() {
             return Ok(LockState::Forked);
         }
         self.memory.call(|state| {

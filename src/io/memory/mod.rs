@@ -9,6 +9,9 @@ mod tree;
 
 #[cfg(feature = "testing")]
 mod crash;
+#[cfg(not(feature = "testing"))]
+#[path = "no_crash.rs"]
+mod crash;
 #[cfg(feature = "testing")]
 mod damage;
 #[cfg(feature = "testing")]

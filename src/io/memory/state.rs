@@ -1,7 +1,7 @@
 //! The tree behind the lock, who has what of it open, and the hooks of the simulation.
 //!
 //! Every change of the tree goes through [`State::change`], every call through [`State::enter`], [`State::allow`] or
-//! [`State::sync`]. In a build with the feature `testing` they ask the simulation first, if there is one.
+//! [`State::sync`]; they ask the simulation first, if there is one. Without the feature `testing` there cannot be one.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,6 @@ use std::io;
 use std::path::Path;
 
 use super::DiskCall;
-#[cfg(feature = "testing")]
 use super::crash::Sim;
 use super::tree::{Change, Inode, Node, Tree};
 use crate::io::Kind;
@@ -23,7 +22,6 @@ pub(super) struct State {
     /// Files that lost their name while somebody had them open.
     pub(super) nameless: BTreeSet<Inode>,
     pub(super) locked: BTreeSet<Inode>,
-    #[cfg(feature = "testing")]
     pub(super) sim: Option<Box<Sim>>,
 }
 
@@ -34,14 +32,12 @@ impl State {
             open: BTreeMap::new(),
             nameless: BTreeSet::new(),
             locked: BTreeSet::new(),
-            #[cfg(feature = "testing")]
             sim: None,
         }
     }
 
     /// Every change of the tree.
     pub(super) fn change(&mut self, change: Change<'_>) {
-        #[cfg(feature = "testing")]
         if let Some(sim) = &mut self.sim {
             return sim.change(change.into_owned(), &mut self.tree);
         }
@@ -61,53 +57,43 @@ impl State {
         position: u64,
         len: usize,
     ) -> io::Result<usize> {
-        #[cfg(feature = "testing")]
         if let Some(sim) = &mut self.sim {
             return sim.allow(call, path, position, len);
         }
-        let _ = (call, path, position);
         Ok(len)
     }
 
     /// How many of `len` bytes at `position` the disk has room for.
     pub(super) fn room(&self, inode: Inode, position: u64, len: u64) -> io::Result<u64> {
-        #[cfg(feature = "testing")]
         if let Some(sim) = &self.sim {
             return sim.room(&self.tree, inode, position, len);
         }
-        let _ = (inode, position);
         Ok(len)
     }
 
     /// A sync of a file or of the names in a directory.
     pub(super) fn sync(&mut self, call: DiskCall, path: &Path, inode: Inode) -> io::Result<()> {
-        #[cfg(feature = "testing")]
         if let Some(sim) = &mut self.sim {
             return sim.sync(call, path, inode, &mut self.tree);
         }
-        let _ = (call, path, inode);
         Ok(())
     }
 
     /// Where there is no simulation the files die with the process, so that every boot is the only one.
     pub(super) fn boot(&self) -> u128 {
-        #[cfg(feature = "testing")]
-        if let Some(sim) = &self.sim {
-            return sim.boot;
-        }
-        1
+        self.sim.as_ref().map_or(1, |sim| sim.boot())
     }
 
     pub(super) fn device(&self) -> u64 {
-        #[cfg(feature = "testing")]
-        if let Some(sim) = &self.sim {
-            return sim.device;
-        }
-        1
+        self.sim.as_ref().map_or(1, |sim| sim.device())
+    }
+
+    /// The number of the process that calls come from.
+    pub(super) fn process(&self) -> u64 {
+        self.sim.as_ref().map_or(0, |sim| sim.process())
     }
 
     pub(super) fn random(&mut self) -> u128 {
-        #[cfg(feature = "testing")]
         if let Some(sim) = &mut self.sim {
             return sim.random();
         }

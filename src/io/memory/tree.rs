@@ -247,7 +247,6 @@ impl Tree {
     }
 }
 
-#[cfg(feature = "testing")]
 impl Change<'_> {
     /// The same change with its own bytes, for the history.
     pub(super) fn into_owned(self) -> Change<'static> {
