@@ -102,14 +102,24 @@ pub(crate) fn last_segment(
         synced,
         same_boot,
     };
+    let earlier = segments
+        .slots
+        .len()
+        .checked_sub(2)
+        .and_then(|at| segments.slots[at].opened());
+    let earlier = earlier
+        .and_then(|segment| segment.seal())
+        .map_or(0, |seal| seal.footer.accumulator.last_append);
     let clean = home.evidence.clean() && point.is_some();
     let checked =
         here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
-    if clean && !remade {
+    let mut verdict = if clean && !remade {
         last.strict(slot)
     } else {
         last.judge(slot, checked, remade, report)
-    }
+    }?;
+    verdict.last_append = verdict.last_append.max(earlier.max(0) as u64);
+    Ok(verdict)
 }
 
 /// No segment at all: fine if everything was removed in order, which leaves a manifest; else they are lost.

@@ -35,7 +35,7 @@ pub(crate) struct Found {
 }
 
 /// What is left to do before anything is written: steps 9, 10, 12, 13 and 14.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Work {
     /// The tail to keep aside and cut off.
     pub(crate) cut: Option<Cut>,
@@ -46,7 +46,7 @@ pub(crate) struct Work {
     pub(crate) leftovers: Vec<PathBuf>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Cut {
     pub(crate) file: PathBuf,
     pub(crate) from: u64,
@@ -58,6 +58,8 @@ pub(crate) struct Cut {
 #[derive(Default)]
 struct Names {
     segments: Vec<(u64, u32)>,
+    /// Replacements of a small file that were not finished.
+    temporary: Vec<PathBuf>,
     unknown: u64,
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn examine(
         Ok(names) => names,
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             return match place.used {
-                false => Ok(Found::unused()),
+                false => Ok(Found::unused(settings)),
                 true => damaged(
                     place,
                     home,
@@ -91,14 +93,14 @@ pub(crate) fn examine(
         report.add(finding);
     }
     if !place.used {
-        return unused(place, home, &names, report);
+        return unused(place, home, settings, &names, report);
     }
     let all = names
         .segments
         .iter()
         .map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
     let all: Vec<_> = all.collect();
-    match assemble(place, home, settings, all.clone(), report) {
+    match assemble(place, home, settings, all.clone(), names.temporary, report) {
         Err(e) if e.is_corruption() => damaged(place, home, all, e, report),
         result => result,
     }
@@ -116,6 +118,9 @@ fn list(place: &Place, home: &Home) -> Result<Names> {
         match names::parse_segment_name(&entry.name) {
             Some(name) => names.segments.push(name),
             None if ours && entry.kind == Kind::File => {}
+            None if entry.name == "MANIFEST.tmp" => {
+                names.temporary.push(place.dir.join("MANIFEST.tmp"))
+            }
             None => names.unknown += 1,
         }
     }
@@ -124,12 +129,12 @@ fn list(place: &Place, home: &Home) -> Result<Names> {
 }
 
 impl Found {
-    fn unused() -> Found {
+    fn unused(settings: &Settings) -> Found {
         Found {
             segments: Segments::default(),
             rear: Rear::first(),
-            next: 0,
-            durable: 0,
+            next: settings.first_offset,
+            durable: settings.first_offset,
             last_append: 0,
             health: Health::Sound,
             work: None,
@@ -139,7 +144,13 @@ impl Found {
 }
 
 /// A directory without its `USED` bit: a first append that did not get so far, if it holds nothing but a header.
-fn unused(place: &Place, home: &Home, names: &Names, report: &mut RecoveryReport) -> Result<Found> {
+fn unused(
+    place: &Place,
+    home: &Home,
+    settings: &Settings,
+    names: &Names,
+    report: &mut RecoveryReport,
+) -> Result<Found> {
     for &(base, generation) in &names.segments {
         let slot = Slot::named(place, base, generation);
         let file = home
@@ -149,7 +160,7 @@ fn unused(place: &Place, home: &Home, names: &Names, report: &mut RecoveryReport
         let len = file
             .and_then(|file| file.len())
             .map_err(|e| Error::io("open", &slot.path, e))?;
-        if len > SEGMENT_HEADER_LEN as u64 || base > 0 {
+        if len > SEGMENT_HEADER_LEN as u64 || base != settings.first_offset {
             let all = names
                 .segments
                 .iter()
@@ -158,7 +169,7 @@ fn unused(place: &Place, home: &Home, names: &Names, report: &mut RecoveryReport
             return damaged(place, home, all.collect(), why, report);
         }
     }
-    Ok(Found::unused())
+    Ok(Found::unused(settings))
 }
 
 /// Steps 4 to 8 for a partition that has been used.
@@ -167,6 +178,7 @@ fn assemble(
     home: &Home,
     settings: &Settings,
     all: Vec<Arc<Slot>>,
+    temporary: Vec<PathBuf>,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let manifest = manifest::read(&home.ground, place)?;
@@ -183,7 +195,8 @@ fn assemble(
     {
         return Err(Error::corruption(&manifest::path(place), 0, None));
     }
-    let (mut slots, leftovers) = choose(place, home, &manifest, all)?;
+    let (mut slots, mut leftovers) = choose(place, home, &manifest, all)?;
+    leftovers.extend(temporary);
     let remade = drop_unborn(home, place, &mut slots)?;
     check_start(home, place, settings, &slots, manifest.manifest.log_start)?;
     let segments = Segments {
@@ -206,6 +219,7 @@ fn found(
         work.get_or_insert_default().leftovers = leftovers;
     }
     segments.gap_from = verdict.gap_from;
+    let work = work.filter(|work| *work != Work::default());
     Found {
         segments,
         rear: verdict.rear,

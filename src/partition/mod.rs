@@ -99,8 +99,12 @@ impl Inner {
         Tail::new(&self.home.tails, TAIL_BYTES, start).map(Arc::new)
     }
 
-    fn tail_for_write(&self) -> Option<Arc<Tail>> {
-        self.segments.read().tail.clone()
+    /// The ring that is there, or a new one that begins at stream position `start`.
+    fn keep_tail(&self, writer: &mut Writer, start: u64) -> Option<Arc<Tail>> {
+        if writer.tail.is_none() {
+            writer.tail = self.new_tail(start);
+        }
+        writer.tail.clone()
     }
 }
 
@@ -396,6 +400,7 @@ impl Writer {
             work: found.work,
             manifest: found.manifest,
             used,
+            tail: None,
             synced: 0,
             pointed: 0,
             checked: 0,

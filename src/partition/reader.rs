@@ -156,11 +156,11 @@ impl Cursor {
     /// Stands on the segment that holds the next offset. `false`: there is a gap, and the next offset has moved behind it.
     fn stand(&mut self, segments: &Segments, end: u64) -> Result<bool> {
         if let Some(here) = &self.here {
-            if here
-                .segment
-                .seal()
-                .is_none_or(|seal| seal.footer.last.is_some_and(|last| self.next <= last))
-            {
+            let holds = match here.segment.seal() {
+                Some(seal) => seal.footer.last.is_some_and(|last| self.next <= last),
+                None => segments.ends_with(&here.segment), // recovery may have put another one in its place
+            };
+            if holds {
                 if segments.gap_from.is_some_and(|from| self.next >= from) {
                     self.next = end;
                     return Ok(false);

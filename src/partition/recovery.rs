@@ -228,9 +228,9 @@ impl Inner {
         writer.synced = len;
         writer.pointed = len;
         writer.checked = len;
+        let tail = self.keep_tail(writer, segment.stream_start.unwrap_or(0) + len);
         self.change_segments(|segments| {
-            let start = segment.stream_start.unwrap_or(0) + len;
-            segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
+            segments.tail = tail;
         });
         writer.rear = Rear::Active(active);
         Ok(())

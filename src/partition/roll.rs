@@ -218,11 +218,12 @@ impl Inner {
         writer.checked = active.len;
         writer.sync_asked = false;
         let slot = Arc::new(Slot::of(Arc::clone(&active.segment)));
+        let start = active.segment.stream_start.unwrap_or(0);
+        let tail = self.keep_tail(writer, start);
         self.change_segments(|segments| {
             segments.slots.push(slot);
             segments.gap_from = None;
-            let start = active.segment.stream_start.unwrap_or(0);
-            segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
+            segments.tail = tail;
         });
         writer.rear = Rear::Active(active);
         self.keep_point(writer);

@@ -215,6 +215,12 @@ pub(crate) fn read_footer(file: &dyn File, segment: &Segment, len: u64) -> Resul
 }
 
 impl Segments {
+    /// Is this the last segment?
+    pub(crate) fn ends_with(&self, segment: &Arc<Segment>) -> bool {
+        let last = self.slots.last().and_then(|slot| slot.opened());
+        last.is_some_and(|last| Arc::ptr_eq(last, segment))
+    }
+
     /// Where the segment that holds `offset`, or the next one behind it, stands in the list.
     pub(crate) fn holding(&self, offset: u64) -> Option<usize> {
         let after = self.slots.partition_point(|slot| slot.base <= offset);

@@ -87,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) compression: Compression,
     /// Records without a key are refused.
     pub(crate) keyed: bool,
+    /// Where a partition begins. Not zero only where a test looks at the end of all offsets.
+    pub(crate) first_offset: u64,
 }
 
 impl Default for Settings {
@@ -103,6 +105,7 @@ impl Default for Settings {
             timestamp_limits: None,
             compression: Compression::None,
             keyed: false,
+            first_offset: 0,
         }
     }
 }

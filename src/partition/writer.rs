@@ -24,6 +24,7 @@ use crate::format::state::Point;
 use crate::offset::Offset;
 use crate::segment::Segment;
 use crate::segment::active::ActiveSegment;
+use crate::segment::tail::Tail;
 
 /// What the writer's lock guards.
 pub(crate) struct Writer {
@@ -37,6 +38,8 @@ pub(crate) struct Writer {
     pub(crate) work: Option<Work>,
     pub(crate) manifest: Stored,
     pub(crate) used: bool,
+    /// The ring of newest bytes, as in the list of segments.
+    pub(crate) tail: Option<Arc<Tail>>,
     /// Bytes of the active segment that are synced.
     pub(crate) synced: u64,
     /// Position of the newest recovery point, and of the newest `CHECKED`, in the active segment.
@@ -241,7 +244,7 @@ impl Inner {
             let error = Error::io("write", active.segment.path(), failed.source);
             return Err(self.write_failed(writer, error, failed.stuck));
         }
-        if let Some(tail) = self.tail_for_write() {
+        if let Some(tail) = &writer.tail {
             tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
         }
         active.take(encoder, index_every);

@@ -217,7 +217,7 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
             stop,
             hopped,
         };
-        if next >= want.end && found {
+        if found && (next >= want.end || at - start >= want.bytes) {
             return stop(Stop::Enough);
         }
         let seed = Seed::new(segment.header.salt, want.position + at as u64);
