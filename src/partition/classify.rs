@@ -131,7 +131,7 @@ fn nothing_left(place: &Place, point: Option<&Point>, log_start: u64) -> Result<
             lost(&place.at, log_start, point.offset),
         )),
         _ => Ok(Verdict {
-            rear: Rear::first(),
+            rear: Rear::Closed(None),
             next: log_start,
             durable: log_start,
             last_append: 0,
@@ -347,11 +347,7 @@ impl Last<'_> {
         segment.set_index(Index::default(), scan.end);
         slot.install(Arc::new(segment));
         Ok(Verdict {
-            rear: Rear::Closed {
-                expected: end,
-                link: Link::default(),
-                stream: 0,
-            },
+            rear: Rear::Closed(None),
             next: end,
             durable: self.durable(scan),
             last_append: 0,
@@ -380,7 +376,6 @@ impl Last<'_> {
         let footer = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
         let seal = seal_of(footer, self.header.salt);
         let (next_base, last) = (seal.footer.next_base, seal.footer.last);
-        let link = seal.link;
         let last_append = seal.footer.accumulator.last_append.max(0) as u64;
         segment.set_seal(seal);
         let durable = if work.is_some() {
@@ -390,14 +385,11 @@ impl Last<'_> {
         } else {
             next_base
         };
-        slot.install(Arc::new(segment));
+        let segment = Arc::new(segment);
+        slot.install(Arc::clone(&segment));
         let after = last.map_or(self.header.base, |last| last + 1);
         Ok(Verdict {
-            rear: Rear::Closed {
-                expected: after,
-                link,
-                stream: 0,
-            },
+            rear: Rear::Closed(Some(segment)),
             next: next_base,
             durable,
             last_append,

@@ -132,7 +132,7 @@ impl Found {
     fn unused(settings: &Settings) -> Found {
         Found {
             segments: Segments::default(),
-            rear: Rear::first(),
+            rear: Rear::Closed(None),
             next: settings.first_offset,
             durable: settings.first_offset,
             last_append: 0,
@@ -430,11 +430,7 @@ fn damaged(
             log_start,
             ..Segments::default()
         },
-        rear: Rear::Closed {
-            expected: next,
-            link: Link::default(),
-            stream: 0,
-        },
+        rear: Rear::Closed(None),
         next,
         durable: recorded,
         last_append: 0,

@@ -41,7 +41,7 @@ pub(crate) trait Evidence: Send + Sync {
     fn clean(&self) -> bool;
     /// Number of the newest opening that was closed in order, 0 if none.
     fn newest_close(&self) -> u64;
-    /// Everything below it was synced.
+    /// The newest recovery point, of this opening too: everything below it was synced.
     fn point(&self, topic: u128, partition: u32) -> Option<Point>;
     /// Everything below it was written.
     fn checked(&self, topic: u128, partition: u32) -> Option<Point>;

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::encoder::Encoder;
 use crate::format::footer::FOOTER_LEN;
 use crate::format::segment::{GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::state::Point;
 use crate::offset::Offset;
 use crate::segment::active::{ActiveSegment, SealFailed};
 
@@ -87,22 +88,11 @@ impl Inner {
                 return Err(self.roll_failed(writer, error, true));
             }
         };
-        let stream = active.segment.stream_start.unwrap_or(0) + seal.data_end + FOOTER_LEN as u64;
-        let (link, expected) = (
-            seal.link,
-            seal.footer
-                .last
-                .map_or(active.segment.base(), |last| last + 1),
-        );
         active.segment.set_seal(seal);
         active.segment.save_index(&self.home.ground, active.len);
         self.home.ground.handles.admit(&active.segment.handle);
         self.made_durable(writer.next);
-        writer.rear = Rear::Closed {
-            expected,
-            link,
-            stream,
-        };
+        writer.rear = Rear::Closed(Some(Arc::clone(&active.segment)));
         writer.next = next_base;
         Ok(())
     }
@@ -120,21 +110,18 @@ impl Inner {
 
     /// The next segment, or the first (steps 3 to 5).
     pub(crate) fn begin_segment(&self, writer: &mut Writer, settings: &Settings) -> Result<()> {
-        let Rear::Closed {
-            expected,
-            link,
-            stream,
-        } = &writer.rear
-        else {
+        let Rear::Closed(last) = &writer.rear else {
             return Ok(());
         };
-        let gap = if *expected == writer.next {
+        let (expected, link, stream) = last
+            .as_ref()
+            .map_or((0, Link::default(), 0), |last| last.successor());
+        let gap = if expected == writer.next {
             GapReason::None
         } else {
             GapReason::Recovery
         };
-        let header = self.header(writer, settings, *expected, *link, gap)?;
-        let stream = *stream;
+        let header = self.header(writer, settings, expected, link, gap)?;
         if !writer.used {
             self.make_directory()?;
         }
@@ -229,10 +216,20 @@ impl Inner {
         self.keep_point(writer);
     }
 
-    /// Writes a recovery point for the end as it is: everything below is synced.
+    /// Writes a recovery point for the end as it is, unless the newest says so: everything below is synced.
     pub(crate) fn keep_point(&self, writer: &mut Writer) {
-        if let Some(point) = writer.point(self) {
-            writer.pointed = point.position;
+        let Some(point) = writer.point(self) else {
+            return;
+        };
+        writer.pointed = point.position;
+        let known = self.home.evidence.point(point.topic, point.partition);
+        let same = |known: Point| {
+            Point {
+                open_number: point.open_number,
+                ..known
+            } == point
+        };
+        if !known.is_some_and(same) {
             self.home.evidence.record_point(&point);
         }
     }
@@ -248,7 +245,7 @@ impl Inner {
         let old = match &writer.rear {
             Rear::Active(active) => Arc::clone(&active.segment),
             Rear::Resting { segment, .. } => Arc::clone(segment),
-            Rear::Closed { .. } => return self.begin_segment(writer, settings),
+            Rear::Closed(_) => return self.begin_segment(writer, settings),
         };
         writer.next = base;
         let gap = if old.header.expected == base {

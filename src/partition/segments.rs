@@ -124,12 +124,7 @@ pub(crate) fn follows(segment: &Segment, before: &Segment) -> bool {
     let Some(seal) = before.seal() else {
         return false;
     };
-    let out = if before.header.out_link == Link::default() {
-        seal.link
-    } else {
-        before.header.out_link
-    };
-    let after_last = seal.footer.last.map_or(before.base(), |last| last + 1);
+    let (after_last, out, _) = before.successor();
     segment.header.prev_link == out
         && segment.header.base >= seal.footer.next_base
         && (segment.header.expected == after_last

@@ -103,7 +103,7 @@ impl Inner {
                 end,
                 point,
             })),
-            Rear::Closed { .. } | Rear::Resting { .. } => {
+            Rear::Closed(_) | Rear::Resting { .. } => {
                 if matches!(writer.health, Health::Sound) {
                     self.made_durable(end);
                 }

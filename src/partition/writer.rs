@@ -51,12 +51,8 @@ pub(crate) struct Writer {
 
 /// The end of the list of segments.
 pub(crate) enum Rear {
-    /// Nothing to append to: the next append makes a segment that follows these.
-    Closed {
-        expected: u64,
-        link: Link,
-        stream: u64,
-    },
+    /// Nothing to append to: the next append makes a segment that follows this one, which is sealed, or the first.
+    Closed(Option<Arc<Segment>>),
     /// The last segment as opening found it; its file is opened for writing when it is needed.
     Resting {
         segment: Arc<Segment>,
@@ -96,21 +92,11 @@ const CHECKED_EVERY: u64 = 4 << 20;
 /// Times that a record batch can hold: 48 bits of milliseconds.
 const LATEST: i64 = (1 << 48) - 1;
 
-impl Rear {
-    pub(crate) fn first() -> Rear {
-        Rear::Closed {
-            expected: 0,
-            link: Link::default(),
-            stream: 0,
-        }
-    }
-}
-
 impl Writer {
     pub(crate) fn active(&self) -> Option<&ActiveSegment> {
         match &self.rear {
             Rear::Active(active) => Some(active),
-            Rear::Closed { .. } | Rear::Resting { .. } => None,
+            Rear::Closed(_) | Rear::Resting { .. } => None,
         }
     }
 
@@ -119,7 +105,7 @@ impl Writer {
             .map_or(0, |active| active.len.saturating_sub(self.synced))
     }
 
-    /// The end of the active segment as a recovery point.
+    /// The end of the last segment as a recovery point.
     pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
         let (segment, position, accumulator) = match &self.rear {
             Rear::Active(active) => (&active.segment, active.len, &active.accumulator),
@@ -129,7 +115,11 @@ impl Writer {
                 accumulator,
                 ..
             } => (segment, *len, accumulator),
-            Rear::Closed { .. } => return None,
+            Rear::Closed(last) => {
+                let segment = last.as_ref()?;
+                let footer = &segment.seal()?.footer;
+                (segment, footer.file_len(), &footer.accumulator)
+            }
         };
         Some(Point {
             topic: inner.place.topic,
