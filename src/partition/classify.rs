@@ -65,6 +65,7 @@ pub(crate) fn last_segment(
     home: &Home,
     settings: &Settings,
     segments: &Segments,
+    clean: bool,
     remade: bool,
     report: &mut RecoveryReport,
 ) -> Result<Verdict> {
@@ -110,7 +111,7 @@ pub(crate) fn last_segment(
     let earlier = earlier
         .and_then(|segment| segment.seal())
         .map_or(0, |seal| seal.footer.accumulator.last_append);
-    let clean = home.evidence.clean() && point.is_some();
+    let clean = clean && point.is_some();
     let checked =
         here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
     let mut verdict = if clean && !remade {

@@ -63,10 +63,12 @@ struct Names {
     unknown: u64,
 }
 
+/// `first`: in this opening, so that a clean close of the one before counts.
 pub(crate) fn examine(
     place: &Place,
     home: &Home,
     settings: &Settings,
+    first: bool,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let names = match list(place, home) {
@@ -100,7 +102,15 @@ pub(crate) fn examine(
         .iter()
         .map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
     let all: Vec<_> = all.collect();
-    match assemble(place, home, settings, all.clone(), names.temporary, report) {
+    match assemble(
+        place,
+        home,
+        settings,
+        all.clone(),
+        names.temporary,
+        first,
+        report,
+    ) {
         Err(e) if e.is_corruption() => damaged(place, home, all, e, report),
         result => result,
     }
@@ -179,6 +189,7 @@ fn assemble(
     settings: &Settings,
     all: Vec<Arc<Slot>>,
     temporary: Vec<PathBuf>,
+    first: bool,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let manifest = manifest::read(&home.ground, place)?;
@@ -204,7 +215,8 @@ fn assemble(
         log_start: manifest.manifest.log_start,
         ..Segments::default()
     };
-    let verdict = classify::last_segment(place, home, settings, &segments, remade, report)?;
+    let clean = first && home.evidence.clean();
+    let verdict = classify::last_segment(place, home, settings, &segments, clean, remade, report)?;
     Ok(found(verdict, segments, manifest, leftovers))
 }
 

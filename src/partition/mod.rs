@@ -117,7 +117,7 @@ impl Partition {
         settings: Settings,
         report: &mut RecoveryReport,
     ) -> Result<Partition> {
-        let found = examine::examine(&place, &home, &settings, report)?;
+        let found = examine::examine(&place, &home, &settings, true, report)?;
         // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
         let end = if settings.below_power() || found.work.is_none() {
             found.next
@@ -378,7 +378,7 @@ impl Partition {
             used: writer.used,
             ..inner.place.clone()
         };
-        let found = examine::examine(&place, &inner.home, &inner.settings(), &mut report)?;
+        let found = examine::examine(&place, &inner.home, &inner.settings(), false, &mut report)?;
         let end = found.next;
         inner.change_segments(|segments| *segments = found.segments.clone());
         *writer = Writer::of(found, place.used);
