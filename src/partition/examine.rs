@@ -258,9 +258,9 @@ fn choose(
             .as_ref()
             .is_some_and(|swap| swap.replaced.contains(&(slot.base, slot.generation)))
     };
-    let (above, rest): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .partition(|slot| slot.generation > manifest.highest_generation);
+    let (above, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|slot| {
+        slot.generation > manifest.highest_generation && !planted!(LEFTOVER_REUSED)
+    });
     let (gone, mut live): (Vec<_>, Vec<_>) = rest.into_iter().partition(|slot| replaced(slot));
     if let Some(swap) = &manifest.swap
         && !live
