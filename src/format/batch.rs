@@ -316,3 +316,6 @@ impl Unchecked {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,16 +3,10 @@
 use super::Bad;
 use super::batch::BatchHeader;
 use super::extension::RecordExtension;
+use super::record::{ATTRIBUTES, EVENT_TIME, EXTENSION, HEADERS, KEY, VALUE};
 use super::wire::{Reader, crc};
 use crate::entry::Span;
 use crate::varint;
-
-pub(crate) const KEY: u8 = 1;
-pub(crate) const VALUE: u8 = 1 << 1;
-pub(crate) const HEADERS: u8 = 1 << 2;
-pub(crate) const EVENT_TIME: u8 = 1 << 3;
-pub(crate) const EXTENSION: u8 = 1 << 4;
-const ATTRIBUTES: u8 = KEY | VALUE | HEADERS | EVENT_TIME | EXTENSION;
 
 /// Where in a body a part of a record stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,3 +293,6 @@ fn check_extension(bytes: &[u8]) -> Result<(), Bad> {
         .filter(|fields| !fields.is_empty());
     RecordExtension::decode(fields.ok_or(Bad::Corrupt)?).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests;

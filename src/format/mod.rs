@@ -19,6 +19,7 @@ pub(crate) mod footer;
 pub(crate) mod index;
 pub(crate) mod ledger;
 pub(crate) mod names;
+pub(crate) mod record;
 pub(crate) mod root;
 pub(crate) mod segment;
 pub(crate) mod slots;
