@@ -376,3 +376,6 @@ fn decode_bits(bytes: &[u8], count: u32) -> Option<Vec<bool>> {
     let wanted = bits.by_ref().take(count).collect();
     bits.all(|bit| !bit).then_some(wanted)
 }
+
+#[cfg(test)]
+mod tests;
