@@ -189,7 +189,7 @@ type Read<'b> = Result<(RawRecord, &'b [u8]), Bad>;
 impl Shape {
     /// A record of a dense batch that is only a key and a value.
     #[inline]
-    fn read_plain<'b>(self, attributes: u8, delta: u64, rest: &'b [u8]) -> Read<'b> {
+    fn read_plain(self, attributes: u8, delta: u64, rest: &[u8]) -> Read<'_> {
         let rest = rest.get(1..).ok_or(Bad::Corrupt)?;
         let (key, rest) = self.part(attributes & KEY, rest).ok_or(Bad::Corrupt)?;
         let (value, rest) = self.part(attributes & VALUE, rest).ok_or(Bad::Corrupt)?;
@@ -208,7 +208,7 @@ impl Shape {
 
     /// Any record.
     #[inline(never)]
-    fn read_any<'b>(self, next_delta: u64, rest: &'b [u8]) -> Read<'b> {
+    fn read_any(self, next_delta: u64, rest: &[u8]) -> Read<'_> {
         let (&attributes, mut rest) = rest.split_first().ok_or(Bad::Corrupt)?;
         if attributes & !ATTRIBUTES != 0 {
             let (found, supported) = (attributes.into(), ATTRIBUTES.into());
@@ -259,7 +259,7 @@ impl Shape {
 
     /// Bytes behind a varint that says how many; absent if `bit` is zero.
     #[inline]
-    fn part<'b>(self, bit: u8, rest: &'b [u8]) -> Option<(Part, &'b [u8])> {
+    fn part(self, bit: u8, rest: &[u8]) -> Option<(Part, &[u8])> {
         if bit == 0 {
             return Some((Part::NONE, rest));
         }

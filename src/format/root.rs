@@ -150,9 +150,9 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<CatalogueEntry, Bad> {
 /// Files that are replaced by one: written, but the old ones may not be gone yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Swap {
-    /// Base and generation of each.
-    pub(crate) replaced: Vec<(u64, u32)>,
+    /// Base and generation of the one.
     pub(crate) live: (u64, u32),
+    pub(crate) replaced: Vec<(u64, u32)>,
 }
 
 /// The payload of a partition's manifest; absent until something was removed, replaced or compacted.
@@ -226,7 +226,7 @@ fn read_swap(reader: &mut Reader<'_>) -> Option<Swap> {
     for _ in 0..count {
         replaced.push(read_segment(reader)?);
     }
-    Some(Swap { replaced, live })
+    Some(Swap { live, replaced })
 }
 
 /// How many items of at least `least` bytes follow; `None` where so many cannot be in what is left.

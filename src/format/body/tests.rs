@@ -115,9 +115,9 @@ fn a_length_that_is_longer_than_it_need_be_is_corrupt() {
 fn offsets_of_a_sparse_batch_rise_and_end_with_the_last() {
     let body = |deltas: &[u8]| {
         let mut body = u32::try_from(deltas.len()).unwrap().to_le_bytes().to_vec();
-        deltas
-            .iter()
-            .for_each(|delta| body.extend([KEY, *delta, 0]));
+        for delta in deltas {
+            body.extend([KEY, *delta, 0]);
+        }
         body
     };
     let deltas = |found: Vec<RawRecord>| found.iter().map(|r| r.delta).collect::<Vec<_>>();
