@@ -4,7 +4,7 @@ use super::Bad;
 use super::compress::{Codec, LAST_CODEC};
 use super::wire::Reader;
 
-pub(crate) use super::extension::{Extension, ProducerTag};
+use super::extension::Extension;
 pub(crate) use super::wire::Seed;
 
 /// Bytes of the header, before the extension.
@@ -326,3 +326,6 @@ impl Unchecked {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

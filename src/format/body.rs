@@ -3,16 +3,10 @@
 use super::Bad;
 use super::batch::BatchHeader;
 use super::extension::RecordExtension;
+use super::record::{ATTRIBUTES, EVENT_TIME, EXTENSION, HEADERS, KEY, VALUE};
 use super::wire::{Reader, crc};
 use crate::entry::Span;
 use crate::varint;
-
-pub(crate) const KEY: u8 = 1;
-pub(crate) const VALUE: u8 = 1 << 1;
-pub(crate) const HEADERS: u8 = 1 << 2;
-pub(crate) const EVENT_TIME: u8 = 1 << 3;
-pub(crate) const EXTENSION: u8 = 1 << 4;
-const ATTRIBUTES: u8 = KEY | VALUE | HEADERS | EVENT_TIME | EXTENSION;
 
 /// Where in a body a part of a record stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +26,10 @@ impl Part {
     /// The bytes; `None` if the part is absent.
     #[inline]
     pub(crate) fn of(self, body: &[u8]) -> Option<&[u8]> {
-        self.within(0).of(body)
+        // The length of an absent part is longer than any body.
+        let start = usize::try_from(self.start).ok()?;
+        let len = usize::try_from(self.len).ok()?;
+        body.get(start..)?.get(..len)
     }
 
     /// The same part as seen from a block in which the body begins at `body_start`.
@@ -128,35 +125,44 @@ pub(crate) fn check_body_crc(header: &BatchHeader, body: &[u8]) -> bool {
 impl Iterator for Records<'_> {
     type Item = Result<RawRecord, Bad>;
 
-    // Nothing called from here borrows `self` or the slice, so that a loop over the records keeps both in registers.
-    #[inline]
+    /// Nearly all records are a key and a value; these are read here, and every other case is a call.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "else each record goes through memory: twice the time of a replay"
+    )]
     fn next(&mut self) -> Option<Result<RawRecord, Bad>> {
         if self.left == 0 {
-            return self.stop().map(Err);
+            return self.stop();
         }
-        let read = match self.rest.first() {
-            // Nearly all records are a key and a value, and reading those is small enough to be inlined.
-            Some(attributes) if attributes & !(KEY | VALUE) == 0 && !self.shape.sparse => self
-                .shape
-                .read_plain(*attributes, self.next_delta, self.rest),
-            _ => self.shape.read_any(self.next_delta, self.rest),
+        let Some((&attributes, rest)) = self.rest.split_first() else {
+            return self.fail(Bad::Corrupt);
         };
-        match read {
-            Ok((record, rest)) => {
-                self.rest = rest;
-                self.next_delta = u64::from(record.delta).wrapping_add(1);
-                self.left = self.left.wrapping_sub(1);
-                Some(Ok(record))
-            }
-            Err(bad) => {
-                self.failed = Some(bad);
-                self.stop().map(Err)
-            }
+        if attributes & !(KEY | VALUE) != 0 || self.shape.sparse {
+            return self.next_rare();
         }
+        let Some((key, rest)) = self.shape.part(attributes & KEY, rest) else {
+            return self.fail(Bad::Corrupt);
+        };
+        let Some((value, rest)) = self.shape.part(attributes & VALUE, rest) else {
+            return self.fail(Bad::Corrupt);
+        };
+        let Ok(delta) = u32::try_from(self.next_delta) else {
+            return self.fail(Bad::Corrupt);
+        };
+        self.step(delta, rest);
+        Some(Ok(RawRecord {
+            delta,
+            event_time: None,
+            key,
+            value,
+            headers: Part::NONE,
+            extension: Part::NONE,
+        }))
     }
 }
 
-impl Records<'_> {
+impl<'b> Records<'b> {
     /// What stands before the first record: the count of a sparse batch, and the base event time.
     fn open(&mut self, header: &BatchHeader) -> Option<()> {
         u32::try_from(self.shape.body_len).ok()?;
@@ -177,15 +183,39 @@ impl Records<'_> {
         Some(())
     }
 
-    /// At the end, once: what went wrong or was left over, if anything.
     #[inline]
-    fn stop(&mut self) -> Option<Bad> {
+    fn step(&mut self, delta: u32, rest: &'b [u8]) {
+        self.rest = rest;
+        self.next_delta = u64::from(delta).wrapping_add(1);
+        self.left = self.left.wrapping_sub(1);
+    }
+
+    /// A record of a sparse batch, or one with an event time, headers or an extension.
+    #[inline(never)]
+    fn next_rare(&mut self) -> Option<Result<RawRecord, Bad>> {
+        match self.shape.read_any(self.next_delta, self.rest) {
+            Ok((record, rest)) => {
+                self.step(record.delta, rest);
+                Some(Ok(record))
+            }
+            Err(bad) => self.fail(bad),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, bad: Bad) -> Option<Result<RawRecord, Bad>> {
+        self.failed = Some(bad);
+        self.stop()
+    }
+
+    /// The end, once: with what went wrong or was left over, if anything.
+    #[cold]
+    fn stop(&mut self) -> Option<Result<RawRecord, Bad>> {
         let left_over = (!self.rest.is_empty()).then_some(Bad::Corrupt);
-        let bad = self.failed.or(left_over);
-        self.failed = None;
+        let bad = self.failed.take().or(left_over);
         self.left = 0;
         self.rest = &[];
-        bad
+        bad.map(Err)
     }
 }
 
@@ -193,28 +223,8 @@ impl Records<'_> {
 type Read<'b> = Result<(RawRecord, &'b [u8]), Bad>;
 
 impl Shape {
-    /// A record of a dense batch that is only a key and a value.
-    #[inline]
-    fn read_plain<'b>(self, attributes: u8, delta: u64, rest: &'b [u8]) -> Read<'b> {
-        let rest = rest.get(1..).ok_or(Bad::Corrupt)?;
-        let (key, rest) = self.part(attributes & KEY, rest).ok_or(Bad::Corrupt)?;
-        let (value, rest) = self.part(attributes & VALUE, rest).ok_or(Bad::Corrupt)?;
-        let delta = u32::try_from(delta).map_err(|_| Bad::Corrupt)?;
-        let (headers, extension) = (Part::NONE, Part::NONE);
-        let record = RawRecord {
-            delta,
-            event_time: None,
-            key,
-            value,
-            headers,
-            extension,
-        };
-        Ok((record, rest))
-    }
-
     /// Any record.
-    #[inline(never)]
-    fn read_any<'b>(self, next_delta: u64, rest: &'b [u8]) -> Read<'b> {
+    fn read_any(self, next_delta: u64, rest: &[u8]) -> Read<'_> {
         let (&attributes, mut rest) = rest.split_first().ok_or(Bad::Corrupt)?;
         if attributes & !ATTRIBUTES != 0 {
             let (found, supported) = (attributes.into(), ATTRIBUTES.into());
@@ -264,11 +274,25 @@ impl Shape {
     }
 
     /// Bytes behind a varint that says how many; absent if `bit` is zero.
-    #[inline]
-    fn part<'b>(self, bit: u8, rest: &'b [u8]) -> Option<(Part, &'b [u8])> {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as `next`")]
+    fn part(self, bit: u8, rest: &[u8]) -> Option<(Part, &[u8])> {
         if bit == 0 {
             return Some((Part::NONE, rest));
         }
+        let (&len, behind) = rest.split_first()?;
+        if len >= 0x80 {
+            return self.long_part(rest);
+        }
+        let start = u32::try_from(self.body_len.checked_sub(behind.len())?).ok()?;
+        let behind = behind.get(usize::from(len)..)?;
+        let len = len.into();
+        Some((Part { start, len }, behind))
+    }
+
+    /// As [`part`](Self::part), where the length takes more than one byte.
+    #[inline(never)]
+    fn long_part(self, rest: &[u8]) -> Option<(Part, &[u8])> {
         let mut behind = rest;
         let len = varint::take(&mut behind)?;
         let start = u32::try_from(self.body_len.checked_sub(behind.len())?).ok()?;
@@ -299,3 +323,6 @@ fn check_extension(bytes: &[u8]) -> Result<(), Bad> {
         .filter(|fields| !fields.is_empty());
     RecordExtension::decode(fields.ok_or(Bad::Corrupt)?).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests;

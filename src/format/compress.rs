@@ -162,3 +162,113 @@ mod absent {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codecs_keep_their_numbers() {
+        for id in 0..=LAST_CODEC {
+            assert_eq!(Codec::from_id(id).map(Codec::id), Some(id));
+        }
+        assert_eq!(Codec::from_id(LAST_CODEC + 1), None);
+    }
+
+    #[test]
+    fn what_is_not_compressed_has_exactly_the_length_it_says() {
+        assert_eq!(decompress(Codec::None, b"abc", 3, 10), Ok(b"abc".to_vec()));
+        assert_eq!(decompress(Codec::None, b"abc", 4, 10), Err(Bad::Corrupt));
+        assert_eq!(decompress(Codec::None, b"abc", 3, 2), Err(Bad::Corrupt));
+    }
+
+    #[cfg(not(feature = "lz4"))]
+    #[test]
+    fn a_codec_that_was_not_compiled_in_is_newer_and_compresses_nothing() {
+        let mut out = b"before".to_vec();
+        assert!(!compress(Codec::Lz4, &[0; 1000], &mut out));
+        assert_eq!(out, b"before");
+        let found = decompress(Codec::Lz4, b"abc", 3, 10);
+        assert!(matches!(found, Err(Bad::Newer { .. })));
+    }
+
+    #[cfg(any(feature = "lz4", feature = "zstd"))]
+    mod compiled {
+        use super::*;
+
+        fn codecs() -> Vec<Codec> {
+            let mut codecs = Vec::new();
+            if cfg!(feature = "lz4") {
+                codecs.push(Codec::Lz4);
+            }
+            if cfg!(feature = "zstd") {
+                codecs.push(Codec::Zstd);
+            }
+            codecs
+        }
+
+        fn packed(codec: Codec, plain: &[u8]) -> Vec<u8> {
+            let mut out = Vec::new();
+            assert!(compress(codec, plain, &mut out));
+            out
+        }
+
+        #[test]
+        fn what_was_compressed_comes_back() {
+            for codec in codecs() {
+                let plain = b"again and again and again and again and again".repeat(9);
+                let len = u32::try_from(plain.len()).unwrap();
+                let stored = packed(codec, &plain);
+                assert_eq!(decompress(codec, &stored, len, len.into()), Ok(plain));
+            }
+        }
+
+        #[test]
+        fn a_length_that_is_not_the_true_one_is_corrupt() {
+            for codec in codecs() {
+                let stored = packed(codec, &[7; 4000]);
+                for len in [0, 1, 3999, 4001, u32::MAX] {
+                    let found = decompress(codec, &stored, len, u64::MAX);
+                    assert_eq!(found, Err(Bad::Corrupt), "{codec:?} {len}");
+                }
+                assert_eq!(decompress(codec, &stored, 4000, 3999), Err(Bad::Corrupt));
+            }
+        }
+
+        #[test]
+        fn a_bomb_is_refused_by_its_declared_size() {
+            for codec in codecs() {
+                let stored = packed(codec, &vec![0; 1 << 20]);
+                assert!(stored.len() < (1 << 20) / 200);
+                // Declared small, it is not let out; declared as it is, it is above the limit.
+                assert_eq!(decompress(codec, &stored, 1000, 1 << 16), Err(Bad::Corrupt));
+                assert_eq!(
+                    decompress(codec, &stored, 1 << 20, 1 << 16),
+                    Err(Bad::Corrupt)
+                );
+            }
+        }
+
+        #[test]
+        fn every_cut_and_every_flipped_bit_gives_an_answer() {
+            for codec in codecs() {
+                let plain = b"one two three one two three one two three four".repeat(3);
+                let len = u32::try_from(plain.len()).unwrap();
+                let stored = packed(codec, &plain);
+                for cut in 0..stored.len() {
+                    assert_eq!(
+                        decompress(codec, &stored[..cut], len, 4096),
+                        Err(Bad::Corrupt)
+                    );
+                }
+                for bit in 0..stored.len() * 8 {
+                    let mut bad = stored.clone();
+                    bad[bit / 8] ^= 1 << (bit % 8);
+                    // Checksums are elsewhere: it may be other bytes, but not more of them.
+                    let found = decompress(codec, &bad, len, 4096);
+                    assert!(found.is_err() || found.is_ok_and(|out| out.len() == plain.len()));
+                }
+            }
+        }
+    }
+}

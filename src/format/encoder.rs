@@ -3,14 +3,15 @@
 use super::batch::{
     BatchHeader, HEADER_LEN, MAX_BATCH_BYTES, MIXED_TIMES, Seed, stored_header_crc,
 };
-use super::body::{EVENT_TIME, EXTENSION, HEADERS, KEY, RawRecord, VALUE};
+use super::body::RawRecord;
 use super::compress::{Codec, compress};
 use super::extension::{Extension, MAX_EXTENSION_LEN};
+pub(crate) use super::record::size_of;
+use super::record::{EVENT_TIME, EXTENSION, HEADERS, KEY, VALUE, put_headers};
 use super::wire::{crc, overwrite, put_bytes};
 use crate::clock::Timestamp;
 use crate::record::Record;
 use crate::varint;
-use std::borrow::Cow;
 
 /// Room before the first record, so that the header, whose length is known last, is put before the body and nothing is moved:
 /// header, extension, count of a sparse batch, base event time.
@@ -299,15 +300,9 @@ impl Encoder {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
     ) {
-        for (bit, present) in [
-            (KEY, key.is_some()),
-            (VALUE, value.is_some()),
-            (EVENT_TIME, time.is_some()),
-        ] {
-            if present {
-                attributes |= bit;
-            }
-        }
+        attributes |= if key.is_some() { KEY } else { 0 };
+        attributes |= if value.is_some() { VALUE } else { 0 };
+        attributes |= if time.is_some() { EVENT_TIME } else { 0 };
         self.plain.push(attributes);
         if self.sparse {
             varint::put(&mut self.plain, delta.into());
@@ -319,8 +314,11 @@ impl Encoder {
             }
             None => self.times.missing = true,
         }
-        for part in [key, value].into_iter().flatten() {
-            put_bytes(&mut self.plain, part);
+        if let Some(key) = key {
+            put_bytes(&mut self.plain, key);
+        }
+        if let Some(value) = value {
+            put_bytes(&mut self.plain, value);
         }
         self.count = self.count.saturating_add(1);
         self.last_delta = delta;
@@ -403,100 +401,5 @@ impl Times {
     }
 }
 
-type Header<'a> = (Cow<'a, str>, Option<Cow<'a, [u8]>>);
-
-/// The length of all headers comes first, so that a reader can pass them in one step.
-fn put_headers(out: &mut Vec<u8>, headers: &[Header<'_>]) {
-    let mut len = 0_u64;
-    for (name, value) in headers {
-        len = len.saturating_add(part_len(name.len() as u64));
-        len = len.saturating_add(match value {
-            // One more than its length is stored, since 0 says that there is none.
-            Some(value) => value_len(value.len() as u64),
-            None => 1,
-        });
-    }
-    varint::put(out, len);
-    for (name, value) in headers {
-        put_bytes(out, name.as_bytes());
-        match value {
-            Some(value) => {
-                varint::put(out, (value.len() as u64).saturating_add(1));
-                out.extend_from_slice(value);
-            }
-            None => out.push(0),
-        }
-    }
-}
-
-fn part_len(len: u64) -> u64 {
-    len.saturating_add(varint::len(len) as u64)
-}
-
-fn value_len(len: u64) -> u64 {
-    len.saturating_add(varint::len(len.saturating_add(1)) as u64)
-}
-
-/// Kafka's estimate of what a batch and a record cost beside their parts
-/// (`RECORD_BATCH_OVERHEAD` 61 and `MAX_RECORD_OVERHEAD` 21).
-const KAFKA_OVERHEAD: u64 = 61 + 21;
-
-/// The size of a record as Kafka counts it against its limit, so that what is accepted here fits a default cluster.
-pub(crate) fn size_of(record: &Record<'_>) -> u64 {
-    let part = |len: Option<usize>| match len {
-        // A missing part is −1, which is one byte.
-        None => 1,
-        // Lengths are zigzag there: twice the number.
-        Some(len) => {
-            let len = len as u64;
-            len.saturating_add(varint::len(len.saturating_mul(2)) as u64)
-        }
-    };
-    let mut size = KAFKA_OVERHEAD
-        .saturating_add(part(record.key().map(<[u8]>::len)))
-        .saturating_add(part(record.value().map(<[u8]>::len)))
-        .saturating_add(varint::len((record.headers().len() as u64).saturating_mul(2)) as u64);
-    for (name, value) in record.headers() {
-        size = size
-            .saturating_add(part(Some(name.len())))
-            .saturating_add(part(value.as_deref().map(<[u8]>::len)));
-    }
-    size
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::body::{check_body_crc, records, validate};
-
-    const PLACE: Place = Place {
-        salt: 7,
-        position: 128,
-        base_delta: 5,
-        watermark_back: 3,
-        append_ms: 1_700_000_000_000,
-    };
-
-    #[test]
-    fn what_was_pushed_comes_back() {
-        let mut encoder = Encoder::new();
-        encoder.start();
-        encoder.push(&Record::new("k", "v"));
-        encoder.push(&Record::keyless("only a value").at(Timestamp::from_millis(-4)));
-        encoder.push(&Record::tombstone("gone").header("a", "b").header("", ""));
-        encoder.finish(Codec::None).unwrap();
-        let total = encoder.total_len();
-        let bytes = encoder.place(PLACE).to_vec();
-        assert_eq!(bytes.len() as u64, total);
-        let header = BatchHeader::decode(&bytes, Seed::new(7, 128)).unwrap();
-        let body = &bytes[header.body_start()..];
-        assert!(check_body_crc(&header, body));
-        assert_eq!(validate(&header, body), Ok(()));
-        let found: Vec<_> = records(&header, body).map(Result::unwrap).collect();
-        assert_eq!(found[0].key.of(body), Some(&b"k"[..]));
-        assert_eq!(found[1].event_time, Some(-4));
-        assert_eq!(found[2].headers.of(body), Some(&b"\x01a\x02b\x00\x01"[..]));
-        assert_eq!(found[2].value.of(body), None);
-        assert_eq!(header.last_delta, 2);
-    }
-}
+mod tests;

@@ -197,3 +197,64 @@ fn read_parents(reader: &mut Reader<'_>) -> Option<Vec<(u32, u64)>> {
         .map(|_| Some((reader.u32()?, reader.u64()?)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn epochs() -> Vec<Epoch> {
+        let mut first = Epoch::first(2, Routing::Custom("by country".into()));
+        first.partitions[1].state = WriteState::Sealed { end: 77 };
+        let grown = EpochPartition {
+            id: 2,
+            parents: vec![(0, 5), (1, 77)],
+            state: WriteState::Open,
+        };
+        let second = Epoch {
+            id: 1,
+            routing: Routing::Kafka,
+            partitions: vec![grown],
+        };
+        vec![first, second]
+    }
+
+    #[test]
+    fn epochs_come_back() {
+        assert_eq!(decode_epochs(&encode_epochs(&epochs())), Ok(epochs()));
+    }
+
+    #[test]
+    fn every_cut_is_corrupt() {
+        let bytes = encode_epochs(&epochs());
+        for cut in 0..bytes.len() {
+            assert_eq!(
+                decode_epochs(&bytes[..cut]),
+                Err(Bad::Corrupt),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_routing_to_come_is_newer() {
+        assert_eq!(
+            Routing::decode(&[5]),
+            Err(Bad::Newer {
+                found: 5,
+                supported: 4
+            })
+        );
+        assert_eq!(Routing::decode(&[0]), Err(Bad::Corrupt));
+        assert_eq!(Routing::decode(&[XXH3, 0]), Err(Bad::Corrupt));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(bytes: Vec<u8>) {
+            if let Ok(found) = decode_epochs(&bytes) {
+                prop_assert_eq!(encode_epochs(&found), bytes);
+            }
+        }
+    }
+}

@@ -121,3 +121,100 @@ fn footer_crc(bytes: &[u8], salt: u64, position: u64) -> u32 {
     let (front, back) = (bytes.get(..4), bytes.get(8..));
     Seed::new(salt, position).crc(&[front.unwrap_or_default(), back.unwrap_or_default()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::batch::SYNC;
+    use proptest::prelude::*;
+
+    const SALT: u64 = 77;
+
+    fn footer() -> Footer {
+        let mut accumulator = Accumulator::default();
+        accumulator.add(3, 1, 2, 3, Some(4), false);
+        Footer {
+            last: Some(9),
+            next_base: 20,
+            sparse: true,
+            accumulator,
+            position: 4096,
+        }
+    }
+
+    #[test]
+    fn a_footer_comes_back() {
+        let bytes = footer().encode(SALT);
+        assert_eq!(Footer::decode(&bytes, SALT, 4096), Ok(footer()));
+        assert_eq!(footer().link(SALT).len, 4096 + FOOTER_LEN as u64);
+        assert_eq!(footer().link(SALT).crc.to_le_bytes(), bytes[4..8]);
+    }
+
+    #[test]
+    fn a_segment_that_never_held_a_record_has_no_last_offset() {
+        let empty = Footer {
+            last: None,
+            next_base: 0,
+            accumulator: Accumulator::default(),
+            ..footer()
+        };
+        assert_eq!(Footer::decode(&empty.encode(SALT), SALT, 4096), Ok(empty));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = footer().encode(SALT);
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                Footer::decode(&bad, SALT, 4096),
+                Err(Bad::Corrupt),
+                "bit {bit}"
+            );
+        }
+        for cut in 0..bytes.len() {
+            let short = Err(Bad::Short { needed: FOOTER_LEN });
+            assert_eq!(Footer::decode(&bytes[..cut], SALT, 4096), short);
+        }
+    }
+
+    #[test]
+    fn a_footer_in_a_wrong_file_or_place_and_a_batch_do_not_pass() {
+        let bytes = footer().encode(SALT);
+        assert_eq!(Footer::decode(&bytes, SALT + 1, 4096), Err(Bad::Corrupt));
+        assert_eq!(Footer::decode(&bytes, SALT, 4097), Err(Bad::Corrupt));
+        assert_ne!(FOOTER_SYNC, SYNC);
+        assert_eq!(
+            Footer::decode(&[0; FOOTER_LEN], SALT, 4096),
+            Err(Bad::Corrupt)
+        );
+        assert_eq!(
+            Footer::decode(&[0xFF; FOOTER_LEN], SALT, 4096),
+            Err(Bad::Corrupt)
+        );
+    }
+
+    #[test]
+    fn an_unknown_required_flag_is_newer() {
+        let mut bytes = footer().encode(SALT);
+        bytes[2] |= 2;
+        let crc = footer_crc(&bytes, SALT, 4096);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        let newer = Bad::Newer {
+            found: 3,
+            supported: 1,
+        };
+        assert_eq!(Footer::decode(&bytes, SALT, 4096), Err(newer));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(mut bytes in prop::collection::vec(any::<u8>(), 0..100), sync: bool) {
+            if sync {
+                bytes.splice(..0, FOOTER_SYNC.to_le_bytes());
+            }
+            prop_assert!(Footer::decode(&bytes, SALT, 0).is_err());
+        }
+    }
+}

@@ -150,9 +150,9 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<CatalogueEntry, Bad> {
 /// Files that are replaced by one: written, but the old ones may not be gone yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Swap {
-    /// Base and generation of each.
-    pub(crate) replaced: Vec<(u64, u32)>,
+    /// Base and generation of the one.
     pub(crate) live: (u64, u32),
+    pub(crate) replaced: Vec<(u64, u32)>,
 }
 
 /// The payload of a partition's manifest; absent until something was removed, replaced or compacted.
@@ -226,7 +226,7 @@ fn read_swap(reader: &mut Reader<'_>) -> Option<Swap> {
     for _ in 0..count {
         replaced.push(read_segment(reader)?);
     }
-    Some(Swap { replaced, live })
+    Some(Swap { live, replaced })
 }
 
 /// How many items of at least `least` bytes follow; `None` where so many cannot be in what is left.
@@ -234,4 +234,157 @@ pub(super) fn read_count(reader: &mut Reader<'_>, least: usize) -> Option<usize>
     let count = usize::try_from(reader.varint()?).ok()?;
     let needed = count.checked_mul(least)?;
     (needed <= reader.rest().len()).then_some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn format() -> FormatFile {
+        FormatFile {
+            major: 0,
+            required: feature::RESERVED,
+            optional: 1 << 60,
+            log: 7,
+        }
+    }
+
+    fn catalogue() -> Catalogue {
+        let entry = |topic, name: &str, state| CatalogueEntry {
+            topic,
+            name: name.into(),
+            state,
+        };
+        Catalogue {
+            entries: vec![
+                entry(1, "orders", TopicState::Live),
+                entry(u128::MAX, "orders", TopicState::Deleting { journal_end: 9 }),
+            ],
+        }
+    }
+
+    fn manifest() -> Manifest {
+        let swap = Swap {
+            replaced: vec![(0, 0), (100, 3)],
+            live: (0, 4),
+        };
+        Manifest {
+            log_start: 5,
+            highest_generation: 4,
+            swap: Some(swap),
+        }
+    }
+
+    #[test]
+    fn the_small_files_come_back() {
+        assert_eq!(
+            FormatFile::decode(&format().encode(), u64::MAX),
+            Ok(format())
+        );
+        assert_eq!(Catalogue::decode(&catalogue().encode()), Ok(catalogue()));
+        assert_eq!(Manifest::decode(&manifest().encode()), Ok(manifest()));
+        let plain = Manifest {
+            swap: None,
+            ..manifest()
+        };
+        assert_eq!(Manifest::decode(&plain.encode()), Ok(plain));
+        let none = Catalogue::default();
+        assert_eq!(Catalogue::decode(&none.encode()), Ok(none));
+    }
+
+    #[test]
+    fn a_required_feature_that_is_not_supported_is_newer() {
+        let found = FormatFile::decode(&format().encode(), feature::JOURNAL);
+        assert_eq!(
+            found,
+            Err(Bad::Newer {
+                found: 2,
+                supported: 1
+            })
+        );
+        let found = FormatFile::decode(&format().encode(), 0);
+        assert_eq!(
+            found,
+            Err(Bad::Newer {
+                found: 1,
+                supported: 0
+            })
+        );
+        let next = FormatFile {
+            major: 1,
+            ..format()
+        };
+        let found = FormatFile::decode(&next.encode(), u64::MAX);
+        assert_eq!(
+            found,
+            Err(Bad::Newer {
+                found: 1,
+                supported: 0
+            })
+        );
+    }
+
+    #[test]
+    fn every_cut_is_corrupt() {
+        let (format, catalogue, manifest) =
+            (format().encode(), catalogue().encode(), manifest().encode());
+        for cut in 0..format.len() {
+            assert_eq!(
+                FormatFile::decode(&format[..cut], u64::MAX),
+                Err(Bad::Corrupt)
+            );
+        }
+        for cut in 0..catalogue.len() {
+            assert_eq!(Catalogue::decode(&catalogue[..cut]), Err(Bad::Corrupt));
+        }
+        for cut in 0..manifest.len() {
+            assert_eq!(Manifest::decode(&manifest[..cut]), Err(Bad::Corrupt));
+        }
+    }
+
+    #[test]
+    fn more_items_than_bytes_are_refused_before_memory_is_taken() {
+        let mut bytes = Vec::new();
+        varint::put(&mut bytes, u64::MAX);
+        assert_eq!(Catalogue::decode(&bytes), Err(Bad::Corrupt));
+        let mut bytes = Manifest {
+            swap: None,
+            ..manifest()
+        }
+        .encode();
+        bytes.pop();
+        bytes.push(1);
+        put_segment(&mut bytes, (0, 4));
+        varint::put(&mut bytes, 1 << 40);
+        assert_eq!(Manifest::decode(&bytes), Err(Bad::Corrupt));
+    }
+
+    #[test]
+    fn a_state_of_a_topic_to_come_is_newer() {
+        let mut bytes = catalogue().encode();
+        let at = 1 + 16 + 7;
+        assert_eq!(bytes[at], LIVE);
+        bytes[at] = 3;
+        assert_eq!(
+            Catalogue::decode(&bytes),
+            Err(Bad::Newer {
+                found: 3,
+                supported: 2
+            })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(bytes: Vec<u8>) {
+            let _ = FormatFile::decode(&bytes, u64::MAX);
+            if let Ok(found) = Catalogue::decode(&bytes) {
+                prop_assert_eq!(found.encode(), bytes.clone());
+            }
+            if let Ok(found) = Manifest::decode(&bytes) {
+                prop_assert_eq!(found.encode(), bytes);
+            }
+        }
+    }
 }

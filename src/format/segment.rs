@@ -5,7 +5,7 @@ use super::wire::{
     Reader, Seed, decode_head, encode_head, put_i64, put_u8, put_u16, put_u32, put_u64, put_u128,
 };
 
-pub(crate) use super::footer::{FOOTER_LEN, FOOTER_SYNC, Footer};
+pub(crate) use super::footer::{FOOTER_LEN, Footer};
 
 const MAGIC: [u8; 8] = *b"TWGsegm\n";
 const VERSION: u16 = 0;
@@ -269,5 +269,133 @@ impl Accumulator {
             max_event: reader.i64()?,
             max_smaller: reader.i64()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            log: 1,
+            topic: u128::MAX,
+            partition: 3,
+            generation: 4,
+            base: 500,
+            expected: 400,
+            gap: GapReason::Recovery,
+            offset_span: 1 << 24,
+            below_power: true,
+            open_number: 8,
+            created_ms: -9,
+            salt: 10,
+            prev_link: Link { len: 11, crc: 12 },
+            out_link: Link { len: 13, crc: 14 },
+        }
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        let decoded = SegmentHeader::decode(&header().encode());
+        assert_eq!(decoded, Ok((header(), SEGMENT_HEADER_LEN)));
+        assert_eq!(header().span_end(), 500 + (1 << 24));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = header().encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&bad).is_err(), "bit {bit}");
+        }
+        for cut in 0..bytes.len() {
+            let found = SegmentHeader::decode(&bytes[..cut]);
+            assert!(matches!(found, Err(Bad::Short { .. })), "cut at {cut}");
+        }
+    }
+
+    /// As a newer version may write it: a byte behind the fixed part replaced, the checksum right.
+    fn resealed(at: usize, byte: u8) -> Result<(SegmentHeader, usize), Bad> {
+        let mut fields = header().encode()[super::super::wire::HEAD_FIXED_LEN..].to_vec();
+        fields[at - super::super::wire::HEAD_FIXED_LEN] = byte;
+        SegmentHeader::decode(&encode_head(MAGIC, VERSION, &fields))
+    }
+
+    #[test]
+    fn unknown_required_flags_and_reasons_are_newer_and_optional_flags_are_ignored() {
+        let newer = Bad::Newer {
+            found: 3,
+            supported: 1,
+        };
+        assert_eq!(resealed(76, 3), Err(newer));
+        assert!(resealed(77, 0xFF).is_ok());
+        let newer = Bad::Newer {
+            found: 3,
+            supported: 2,
+        };
+        assert_eq!(resealed(78, 3), Err(newer));
+    }
+
+    #[test]
+    fn a_gap_without_a_reason_or_a_reason_without_a_gap_is_corrupt() {
+        assert_eq!(resealed(78, 0), Err(Bad::Corrupt));
+        // Expected 500 + 1, and a base beyond the last offset.
+        assert_eq!(resealed(64, 0xFF), Err(Bad::Corrupt));
+        assert_eq!(resealed(63, 0x80), Err(Bad::Corrupt));
+    }
+
+    #[test]
+    fn an_accumulator_depends_on_every_batch_and_their_order() {
+        let sum = |batches: &[(u32, u32)]| {
+            let mut sum = Accumulator::default();
+            for (body, header) in batches {
+                sum.add(1, *body, *header, 5, None, true);
+            }
+            sum
+        };
+        let all = sum(&[(1, 2), (3, 4)]);
+        assert_ne!(all, sum(&[(3, 4), (1, 2)]));
+        assert_ne!(all, sum(&[(2, 1), (3, 4)]));
+        let mut bytes = Vec::new();
+        all.encode(&mut bytes);
+        assert_eq!(bytes.len(), ACCUMULATOR_LEN);
+        assert_eq!(Accumulator::read(&mut Reader::new(&bytes)), Some(all));
+    }
+
+    #[test]
+    fn a_record_without_event_time_counts_with_its_append_time() {
+        let times = |max_event, append_times| {
+            let mut sum = Accumulator::default();
+            sum.add(2, 0, 0, 100, max_event, append_times);
+            (sum.max_event, sum.max_smaller)
+        };
+        assert_eq!(times(None, true), (100, 100));
+        assert_eq!(times(Some(7), false), (7, 7));
+        assert_eq!(times(Some(7), true), (100, 100));
+        assert_eq!(times(Some(i64::MAX), false), (i64::MAX, 100));
+        assert_eq!(times(Some(i64::MAX), true), (i64::MAX, 100));
+    }
+
+    #[test]
+    fn first_and_last_append_are_those_of_the_first_and_the_last_batch() {
+        let mut sum = Accumulator::default();
+        assert_eq!(sum.first_append, i64::MIN);
+        sum.add(2, 0, 0, 100, None, true);
+        sum.add(3, 0, 0, 101, Some(5), false);
+        assert_eq!(
+            (sum.first_append, sum.last_append, sum.records),
+            (100, 101, 5)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_fields_give_an_answer(fields: Vec<u8>) {
+            let _ = SegmentHeader::decode(&encode_head(MAGIC, VERSION, &fields));
+            prop_assert!(SegmentHeader::decode(&fields).is_err());
+        }
     }
 }

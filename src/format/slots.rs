@@ -191,3 +191,133 @@ fn slot_crc(kind: SlotFile, slot: &[u8]) -> u32 {
     Seed::new(u64::from_le_bytes(kind.magic()), 0)
         .crc(&[front.unwrap_or_default(), back.unwrap_or_default()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SIZE: u32 = 64;
+    const KIND: SlotFile = SlotFile::Manifest;
+
+    /// A file made with generation 1, and then one write for each payload more.
+    fn file(payloads: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = encode_file(KIND, 1, payloads[0], SIZE).unwrap();
+        for (generation, payload) in (2..).zip(&payloads[1..]) {
+            let slot = encode_slot(KIND, generation, payload, SIZE).unwrap();
+            let at = usize::try_from(slot_position(generation, SIZE)).unwrap();
+            bytes[at..at + slot.len()].copy_from_slice(&slot);
+        }
+        bytes
+    }
+
+    fn newest(bytes: &[u8]) -> (Option<(u64, Vec<u8>)>, bool) {
+        let slots = decode_slots(KIND, bytes).unwrap();
+        let newest = slots.newest.map(|(generation, slot, payload)| {
+            assert_eq!(slot, slot_of(generation));
+            (generation, bytes[payload].to_vec())
+        });
+        (newest, slots.bad_other)
+    }
+
+    #[test]
+    fn the_newest_generation_is_the_one_that_counts() {
+        assert_eq!(
+            newest(&file(&[b"one"])),
+            (Some((1, b"one".to_vec())), false)
+        );
+        assert_eq!(
+            newest(&file(&[b"one", b"two"])),
+            (Some((2, b"two".to_vec())), false)
+        );
+        assert_eq!(
+            newest(&file(&[b"one", b"two", b""])),
+            (Some((3, Vec::new())), false)
+        );
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_slot_leaves_the_other_one_and_is_told() {
+        let bytes = file(&[b"one", b"two"]);
+        let used = SLOT_HEAD_LEN + 3;
+        for (slot, left) in [(0, (1, b"one".to_vec())), (1, (2, b"two".to_vec()))] {
+            let begin = SLOTS_START + slot * SIZE as usize;
+            for bit in begin * 8..(begin + used) * 8 {
+                let mut bad = bytes.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(newest(&bad), (Some(left.clone()), true), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_second_write_is_told() {
+        let mut bytes = file(&[b"one"]);
+        bytes[SLOTS_START + 20] = 1;
+        assert_eq!(newest(&bytes), (Some((1, b"one".to_vec())), true));
+    }
+
+    #[test]
+    fn a_slot_that_became_zeros_is_told() {
+        let mut bytes = file(&[b"one", b"two"]);
+        bytes[SLOTS_START + SIZE as usize..].fill(0);
+        assert_eq!(newest(&bytes), (Some((2, b"two".to_vec())), true));
+        bytes[SLOTS_START..].fill(0);
+        assert_eq!(newest(&bytes), (None, true));
+    }
+
+    #[test]
+    fn a_stale_slot_beside_a_newer_one_is_told() {
+        let mut bytes = file(&[b"one", b"two", b"three", b"four"]);
+        let slot = encode_slot(KIND, 1, b"one", SIZE).unwrap();
+        let at = usize::try_from(slot_position(1, SIZE)).unwrap();
+        bytes[at..at + slot.len()].copy_from_slice(&slot);
+        assert_eq!(newest(&bytes), (Some((4, b"four".to_vec())), true));
+    }
+
+    #[test]
+    fn a_payload_that_outgrew_its_slot_is_told_apart() {
+        assert!(encode_slot(KIND, 1, &[0; 48], SIZE).is_some());
+        assert_eq!(encode_slot(KIND, 1, &[0; 49], SIZE), None);
+        let size = slot_size_for(1000).unwrap();
+        assert!(encode_slot(KIND, 1, &[0; 2000], size).is_some());
+        assert_eq!(slot_size_for(usize::MAX), None);
+        assert_eq!(slot_size_for(0), Some(512));
+    }
+
+    #[test]
+    fn a_file_of_another_kind_does_not_pass() {
+        let bytes = file(&[b"one"]);
+        assert_eq!(decode_slots(SlotFile::Format, &bytes), Err(Bad::Corrupt));
+        let mut bytes = bytes;
+        let stray = encode_slot(SlotFile::Format, 2, b"two", SIZE).unwrap();
+        bytes[SLOTS_START..][..stray.len()].copy_from_slice(&stray);
+        assert_eq!(newest(&bytes), (Some((1, b"one".to_vec())), true));
+    }
+
+    #[test]
+    fn every_cut_is_noticed() {
+        let bytes = file(&[b"one", b"two"]);
+        for cut in 0..bytes.len() {
+            match decode_slots(KIND, &bytes[..cut]) {
+                Ok(slots) => assert!(slots.bad_other, "cut at {cut}"),
+                Err(bad) => assert!(matches!(bad, Bad::Short { .. }), "cut at {cut}"),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(tail in prop::collection::vec(any::<u8>(), 0..400), with_head: bool) {
+            let mut bytes = tail;
+            if with_head {
+                let head = file(&[b""])[..SLOTS_START].to_vec();
+                bytes.splice(..0, head);
+            }
+            match decode_slots(KIND, &bytes) {
+                Ok(slots) => prop_assert!(with_head && slots.newest.is_none()),
+                Err(_) => prop_assert!(!with_head),
+            }
+        }
+    }
+}

@@ -282,3 +282,6 @@ fn entry_crc(entry: &[u8], salt: u64, position: u64) -> u32 {
     let (front, back) = (entry.get(..CRC_AT), entry.get(8..));
     Seed::new(salt, position).crc(&[front.unwrap_or_default(), back.unwrap_or_default()])
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::Bad;
 use super::compress::{Codec, LAST_CODEC};
-pub(crate) use super::epoch::{Epoch, EpochPartition, Routing, WriteState};
+pub(crate) use super::epoch::{Epoch, Routing};
 use super::epoch::{decode_epochs, encode_epochs};
 use super::tlv::{self, Width, whole};
 use super::wire::{Reader, put_u32, put_u64};
@@ -376,3 +376,6 @@ fn decode_bits(bytes: &[u8], count: u32) -> Option<Vec<bool>> {
     let wanted = bits.by_ref().take(count).collect();
     bits.all(|bit| !bit).then_some(wanted)
 }
+
+#[cfg(test)]
+mod tests;

@@ -260,3 +260,108 @@ fn head_crc(head: &[u8]) -> u32 {
     hasher.update(head.get(HEAD_FIXED_LEN..).unwrap_or_default());
     hasher.finalize()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAGIC: [u8; 8] = *b"TWGtest\n";
+
+    #[test]
+    fn numbers_come_back_and_stand_low_byte_first() {
+        let mut out = Vec::new();
+        put_u8(&mut out, 1);
+        put_u16(&mut out, 0x0203);
+        put_u32(&mut out, 0x0405_0607);
+        put_u48(&mut out, 0x0809_0A0B_0C0D);
+        put_u64(&mut out, u64::MAX - 1);
+        put_i64(&mut out, -2);
+        put_u128(&mut out, u128::MAX - 3);
+        put_i128(&mut out, -4);
+        put_bytes(&mut out, b"text");
+        assert_eq!(out[..7], [1, 3, 2, 7, 6, 5, 4]);
+        assert_eq!(out[7..13], [0x0D, 0x0C, 0x0B, 0x0A, 9, 8]);
+        let mut reader = Reader::new(&out);
+        assert_eq!(reader.u8(), Some(1));
+        assert_eq!(reader.u16(), Some(0x0203));
+        assert_eq!(reader.u32(), Some(0x0405_0607));
+        assert_eq!(reader.u48(), Some(0x0809_0A0B_0C0D));
+        assert_eq!(reader.u64(), Some(u64::MAX - 1));
+        assert_eq!(reader.i64(), Some(-2));
+        assert_eq!(reader.u128(), Some(u128::MAX - 3));
+        assert_eq!(reader.i128(), Some(-4));
+        assert_eq!(reader.text(), Some("text"));
+        assert_eq!(reader.end(), Some(()));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_taken() {
+        let bytes = [3, b'a', b'b'];
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(
+            (reader.u32(), reader.bytes(), reader.text()),
+            (None, None, None)
+        );
+        assert_eq!(reader.take_u64(u64::MAX), None);
+        assert_eq!(reader.rest(), bytes);
+    }
+
+    #[test]
+    fn a_seeded_checksum_is_the_plain_one_of_salt_position_and_bytes() {
+        let mut all = 5_u64.to_le_bytes().to_vec();
+        all.extend(6_u64.to_le_bytes());
+        all.extend(b"some bytes");
+        assert_eq!(Seed::new(5, 6).crc(&[b"some", b" bytes"]), crc(&all));
+        // The check value of this CRC.
+        assert_eq!(crc(b"123456789"), 0xCBF4_3926);
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_of_a_head_is_noticed() {
+        let bytes = encode_head(MAGIC, 0, b"fields");
+        assert_eq!(decode_head(&bytes, MAGIC, 0), Ok((&b"fields"[..], 22)));
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            bad.resize(5000, 0);
+            assert_eq!(decode_head(&bad, MAGIC, 0), Err(Bad::Corrupt), "bit {bit}");
+        }
+        for cut in 0..bytes.len() {
+            let needed = if cut < HEAD_FIXED_LEN {
+                HEAD_FIXED_LEN
+            } else {
+                bytes.len()
+            };
+            let short = Err(Bad::Short { needed });
+            assert_eq!(decode_head(&bytes[..cut], MAGIC, 0), short);
+        }
+    }
+
+    #[test]
+    fn a_newer_head_is_newer_and_a_longer_one_of_this_version_is_read() {
+        let newer = Bad::Newer {
+            found: 2,
+            supported: 1,
+        };
+        assert_eq!(
+            decode_head(&encode_head(MAGIC, 2, b""), MAGIC, 1),
+            Err(newer)
+        );
+        let (fields, len) = (&b"fields and more"[..], 31);
+        assert_eq!(
+            decode_head(&encode_head(MAGIC, 1, fields), MAGIC, 1),
+            Ok((fields, len))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(mut bytes: Vec<u8>, with_magic: bool) {
+            if with_magic {
+                bytes.splice(..0, MAGIC);
+            }
+            prop_assert!(decode_head(&bytes, MAGIC, 0).is_err());
+        }
+    }
+}
