@@ -3,6 +3,7 @@
 pub(crate) mod varint;
 
 mod clock;
+mod entry;
 mod error;
 mod offset;
 mod record;
@@ -21,3 +22,9 @@ mod consumer;
 
 #[cfg(feature = "testing")]
 pub mod testing;
+
+pub use clock::Timestamp;
+pub use entry::{Entry, EntryRef, Headers, TimestampType};
+pub use error::{BoxError, Error, FencedBy, Outcome, Result};
+pub use offset::{Offset, PartitionId, Position, Positions, StartFrom, TopicPartition};
+pub use record::{IntoBytes, Record};
