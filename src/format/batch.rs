@@ -1,0 +1,318 @@
+//! The header of a record batch: 36 bytes that say what follows, where it belongs, and whether that is so.
+
+use super::Bad;
+use super::compress::{Codec, LAST_CODEC};
+use super::wire::Reader;
+
+pub(crate) use super::extension::{Extension, ProducerTag};
+pub(crate) use super::wire::Seed;
+
+/// Bytes of the header, before the extension.
+pub(crate) const HEADER_LEN: usize = 36;
+/// The first two bytes of every record batch: unequal, neither 0x00 nor 0xFF, so that neither zeros nor ones begin one.
+pub(crate) const SYNC: u16 = u16::from_le_bytes([0xB5, 0x4C]);
+/// Bound of one record batch with header and extension, stored and uncompressed, by format. Topics set a lower one.
+pub(crate) const MAX_BATCH_BYTES: u32 = 1 << 30;
+/// In [`BatchHeader::watermark_back`]: nothing is claimed to be durable.
+pub(crate) const NO_WATERMARK: u32 = u32::MAX;
+
+/// In [`BatchHeader::optional`], beside `event_times`: some record has no event time, its time is the append time.
+pub(crate) const MIXED_TIMES: u8 = 1;
+
+const CODEC_BITS: u8 = 0b0000_0111;
+const SPARSE: u8 = 1 << 3;
+const EVENT_TIMES: u8 = 1 << 4;
+const REQUIRED_BITS: u8 = CODEC_BITS | SPARSE | EVENT_TIMES;
+
+/// The fixed fields of a record batch. The field table is in the [module's documentation](super).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchHeader {
+    pub(crate) codec: Codec,
+    /// Records carry offset deltas, since compaction or repair removed some.
+    pub(crate) sparse: bool,
+    /// Some record has an event time.
+    pub(crate) event_times: bool,
+    /// Bits that a reader may ignore: [`MIXED_TIMES`].
+    pub(crate) optional: u8,
+    /// Bytes of the body as stored.
+    pub(crate) body_len: u32,
+    /// The plain CRC of these bytes.
+    pub(crate) body_crc: u32,
+    /// First offset − base of the segment.
+    pub(crate) base_delta: u32,
+    /// Last offset − first offset.
+    pub(crate) last_delta: u32,
+    /// The durable end when this was built, as a distance back from the first offset; [`NO_WATERMARK`]: no claim.
+    pub(crate) watermark_back: u32,
+    /// Milliseconds since the epoch, 48 bits; never below that of the batch before.
+    pub(crate) append_ms: u64,
+    /// Bytes of the extension between header and body.
+    pub(crate) ext_len: u16,
+}
+
+impl BatchHeader {
+    /// The header of a batch with this extension at the place that the seed stands for.
+    pub(crate) fn encode(&self, ext: &[u8], seed: Seed) -> [u8; HEADER_LEN] {
+        assert_eq!(
+            usize::from(self.ext_len),
+            ext.len(),
+            "the header tells the length of its extension"
+        );
+        assert!(
+            self.append_ms < 1 << 48,
+            "append times are checked where the clock is read"
+        );
+        let [s0, s1] = SYNC.to_le_bytes();
+        let [l0, l1, l2, l3] = self.body_len.to_le_bytes();
+        let [c0, c1, c2, c3] = self.body_crc.to_le_bytes();
+        let [b0, b1, b2, b3] = self.base_delta.to_le_bytes();
+        let [d0, d1, d2, d3] = self.last_delta.to_le_bytes();
+        let [w0, w1, w2, w3] = self.watermark_back.to_le_bytes();
+        let [t0, t1, t2, t3, t4, t5, _, _] = self.append_ms.to_le_bytes();
+        let [e0, e1] = self.ext_len.to_le_bytes();
+        let mut header = [
+            s0,
+            s1,
+            self.required(),
+            self.optional,
+            0,
+            0,
+            0,
+            0,
+            l0,
+            l1,
+            l2,
+            l3,
+            c0,
+            c1,
+            c2,
+            c3,
+            b0,
+            b1,
+            b2,
+            b3,
+            d0,
+            d1,
+            d2,
+            d3,
+            w0,
+            w1,
+            w2,
+            w3,
+            t0,
+            t1,
+            t2,
+            t3,
+            t4,
+            t5,
+            e0,
+            e1,
+        ];
+        let crc = header_crc(&header, ext, seed);
+        let [_, _, _, _, place @ ..] = &mut header;
+        let (place, _) = place.split_at_mut(4);
+        place.copy_from_slice(&crc.to_le_bytes());
+        header
+    }
+
+    fn required(&self) -> u8 {
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        self.codec.id() | flag(self.sparse, SPARSE) | flag(self.event_times, EVENT_TIMES)
+    }
+
+    /// The header at the front of `bytes`, which go on at least to the end of its extension.
+    ///
+    /// `Newer` is said only of a header whose checksum holds, so its lengths (by [`hop`]) can be relied on to step over it.
+    pub(crate) fn decode(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Bad> {
+        let (fixed, ext) = split(bytes)?;
+        let mut reader = Reader::new(fixed);
+        let header = read_fields(&mut reader).ok_or(Bad::Corrupt)?;
+        if header_crc(fixed, ext, seed) != header.crc {
+            return Err(Bad::Corrupt);
+        }
+        let extension = header.judge_newer(ext)?;
+        let header = header.into_header()?;
+        header.check_bounds(&extension)?;
+        Ok(header)
+    }
+
+    /// Bytes that the whole batch takes: header, extension, body.
+    pub(crate) fn total_len(&self) -> u64 {
+        total_len(self.ext_len, self.body_len)
+    }
+
+    /// Where the body begins, from the start of the batch.
+    pub(crate) fn body_start(&self) -> usize {
+        HEADER_LEN.saturating_add(self.ext_len.into())
+    }
+
+    /// How many records a dense batch holds; a sparse one says so in its body.
+    pub(crate) fn dense_count(&self) -> Option<u64> {
+        (!self.sparse).then(|| u64::from(self.last_delta).saturating_add(1))
+    }
+
+    /// Some record has no event time, so its time is the append time.
+    pub(crate) fn has_append_times(&self) -> bool {
+        !self.event_times || self.optional & MIXED_TIMES != 0
+    }
+
+    /// What no batch of ours can say, whatever its checksum.
+    fn check_bounds(&self, extension: &Extension) -> Result<(), Bad> {
+        let plain_len = extension.uncompressed_len.unwrap_or(self.body_len);
+        let compressed = self.codec != Codec::None;
+        let sound = self.total_len() <= u64::from(MAX_BATCH_BYTES)
+            && self.body_len > 0
+            && plain_len <= MAX_BATCH_BYTES
+            && compressed == extension.uncompressed_len.is_some()
+            && self.base_delta.checked_add(self.last_delta).is_some()
+            // The smallest record is one byte, so a dense batch has no more of them than bytes.
+            && (self.sparse || self.last_delta < plain_len);
+        if sound { Ok(()) } else { Err(Bad::Corrupt) }
+    }
+}
+
+/// The lengths of the batch at the front of `bytes`: (base delta, last delta, total length), *not verified*.
+///
+/// For finding a batch quickly: whoever lands on one verifies it. `None` where no batch begins or the header is cut.
+#[inline]
+pub(crate) fn hop(bytes: &[u8]) -> Option<(u32, u32, u64)> {
+    let fixed = bytes.first_chunk::<HEADER_LEN>()?;
+    let [
+        s0,
+        s1,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        l0,
+        l1,
+        l2,
+        l3,
+        _,
+        _,
+        _,
+        _,
+        b0,
+        b1,
+        b2,
+        b3,
+        d0,
+        d1,
+        d2,
+        d3,
+        ..,
+    ] = *fixed;
+    let [.., e0, e1] = *fixed;
+    if [s0, s1] != SYNC.to_le_bytes() {
+        return None;
+    }
+    let body_len = u32::from_le_bytes([l0, l1, l2, l3]);
+    let base_delta = u32::from_le_bytes([b0, b1, b2, b3]);
+    let last_delta = u32::from_le_bytes([d0, d1, d2, d3]);
+    let total = total_len(u16::from_le_bytes([e0, e1]), body_len);
+    Some((base_delta, last_delta, total))
+}
+
+/// The checksum that the batch at the front of `bytes` claims for its header; `None` where the header is cut.
+pub(crate) fn stored_header_crc(bytes: &[u8]) -> Option<u32> {
+    let [_, _, _, _, c0, c1, c2, c3, ..] = *bytes.first_chunk::<HEADER_LEN>()?;
+    Some(u32::from_le_bytes([c0, c1, c2, c3]))
+}
+
+fn total_len(ext_len: u16, body_len: u32) -> u64 {
+    u64::from(body_len)
+        .saturating_add(ext_len.into())
+        .saturating_add(HEADER_LEN as u64)
+}
+
+/// Header and extension, or why they are not here. Bytes that cannot begin a batch are `Corrupt` rather than `Short`.
+fn split(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), Bad> {
+    let sync = SYNC.to_le_bytes();
+    let known = bytes.len().min(sync.len());
+    if bytes.get(..known) != sync.get(..known) {
+        return Err(Bad::Corrupt);
+    }
+    let Some((fixed, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Err(Bad::Short { needed: HEADER_LEN });
+    };
+    let [.., e0, e1] = *fixed;
+    let ext_len = usize::from(u16::from_le_bytes([e0, e1]));
+    let needed = HEADER_LEN.saturating_add(ext_len);
+    let ext = rest.get(..ext_len).ok_or(Bad::Short { needed })?;
+    Ok((fixed, ext))
+}
+
+/// Over everything but the checksum itself.
+fn header_crc(fixed: &[u8; HEADER_LEN], ext: &[u8], seed: Seed) -> u32 {
+    let [a, b, c, d, _, _, _, _, rest @ ..] = fixed;
+    // One run of 32 bytes is summed faster than two short ones.
+    let mut covered = [0; HEADER_LEN - 4];
+    let (front, back) = covered.split_at_mut(4);
+    front.copy_from_slice(&[*a, *b, *c, *d]);
+    back.copy_from_slice(rest);
+    if ext.is_empty() {
+        seed.crc(&[&covered])
+    } else {
+        seed.crc(&[&covered, ext])
+    }
+}
+
+/// The fields as they stand, before their checksum was looked at.
+struct Unchecked {
+    crc: u32,
+    required: u8,
+    header: BatchHeader,
+}
+
+fn read_fields(reader: &mut Reader<'_>) -> Option<Unchecked> {
+    reader.take(2)?;
+    let required = reader.u8()?;
+    let optional = reader.u8()?;
+    let crc = reader.u32()?;
+    let header = BatchHeader {
+        codec: Codec::None,
+        sparse: required & SPARSE != 0,
+        event_times: required & EVENT_TIMES != 0,
+        optional,
+        body_len: reader.u32()?,
+        body_crc: reader.u32()?,
+        base_delta: reader.u32()?,
+        last_delta: reader.u32()?,
+        watermark_back: reader.u32()?,
+        append_ms: reader.u48()?,
+        ext_len: reader.u16()?,
+    };
+    Some(Unchecked {
+        crc,
+        required,
+        header,
+    })
+}
+
+impl Unchecked {
+    /// Refuses what a newer version added, and gives the extension.
+    fn judge_newer(&self, ext: &[u8]) -> Result<Extension, Bad> {
+        if self.required & !REQUIRED_BITS != 0 {
+            return Err(Bad::Newer {
+                found: self.required.into(),
+                supported: REQUIRED_BITS.into(),
+            });
+        }
+        Extension::decode(ext)
+    }
+
+    fn into_header(self) -> Result<BatchHeader, Bad> {
+        let id = self.required & CODEC_BITS;
+        let newer = Bad::Newer {
+            found: id.into(),
+            supported: LAST_CODEC.into(),
+        };
+        let codec = Codec::from_id(id).ok_or(newer)?;
+        Ok(BatchHeader {
+            codec,
+            ..self.header
+        })
+    }
+}

@@ -1,0 +1,487 @@
+//! Builds record batches in one buffer that is used again: the hot path of writing.
+
+use super::batch::{
+    BatchHeader, HEADER_LEN, MAX_BATCH_BYTES, MIXED_TIMES, Seed, stored_header_crc,
+};
+use super::body::{EVENT_TIME, EXTENSION, HEADERS, KEY, RawRecord, VALUE};
+use super::compress::{Codec, compress};
+use super::extension::{Extension, MAX_EXTENSION_LEN};
+use super::wire::{crc, overwrite, put_bytes};
+use crate::record::Record;
+use crate::varint;
+use std::borrow::Cow;
+
+/// Room before the first record, so that the header, whose length is known last, is put before the body and nothing is moved:
+/// header, extension, count of a sparse batch, base event time.
+const ROOM: usize = HEADER_LEN + MAX_EXTENSION_LEN + COUNT_LEN + TIME_LEN;
+const COUNT_LEN: usize = 4;
+const TIME_LEN: usize = 8;
+
+/// Where a batch goes: what is known only under the writer's lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Of the file.
+    pub(crate) salt: u64,
+    /// Of the batch's first byte in the file.
+    pub(crate) position: u64,
+    pub(crate) base_delta: u32,
+    pub(crate) watermark_back: u32,
+    pub(crate) append_ms: u64,
+}
+
+/// The batch has this many bytes, which is more than the format allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge {
+    pub(crate) bytes: u64,
+    pub(crate) limit: u64,
+}
+
+/// One record batch in the making: `start`, `push` for each record, `finish`, then `place` under the writer's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    /// [`ROOM`], then the records.
+    plain: Vec<u8>,
+    /// [`ROOM`], then the compressed body.
+    packed: Vec<u8>,
+    /// The encoded extension.
+    ext: Vec<u8>,
+    extension: Extension,
+    count: u32,
+    sparse: bool,
+    last_delta: u32,
+    times: Times,
+    finished: Finished,
+}
+
+/// The event times of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// The first one seen: the others are stored as differences to it.
+    base: Option<i64>,
+    min: i64,
+    max: i64,
+    /// Some record has none.
+    missing: bool,
+}
+
+/// What `finish` found out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Finished {
+    codec: Codec,
+    body_start: usize,
+    body_len: u32,
+    body_crc: u32,
+    header_crc: u32,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Encoder {
+        Encoder::default()
+    }
+
+    /// Begins a dense batch: offsets follow one another.
+    pub(crate) fn start(&mut self) {
+        self.plain.resize(ROOM, 0);
+        self.extension = Extension::default();
+        self.count = 0;
+        self.sparse = false;
+        self.last_delta = 0;
+        self.times = Times::default();
+        self.finished = Finished::default();
+    }
+
+    /// Begins a sparse batch: each record is given its offset, by [`push_copy`](Encoder::push_copy).
+    pub(crate) fn start_sparse(&mut self) {
+        self.start();
+        self.sparse = true;
+    }
+
+    /// Appends one record.
+    #[inline]
+    pub(crate) fn push(&mut self, record: &Record<'_>) {
+        self.push_extended(record, &[]);
+    }
+
+    /// Appends one record with an encoded extension, which may be empty.
+    #[inline]
+    pub(crate) fn push_extended(&mut self, record: &Record<'_>, extension: &[u8]) {
+        assert!(
+            !self.sparse,
+            "the records of a sparse batch are given their offsets"
+        );
+        let headers = record.headers();
+        let time = record.timestamp().map(|time| time.as_millis());
+        let mut attributes = 0;
+        if !headers.is_empty() {
+            attributes |= HEADERS;
+        }
+        if !extension.is_empty() {
+            attributes |= EXTENSION;
+        }
+        self.put_front(attributes, self.count, time, record.key(), record.value());
+        if !headers.is_empty() {
+            put_headers(&mut self.plain, headers);
+        }
+        if !extension.is_empty() {
+            put_bytes(&mut self.plain, extension);
+        }
+    }
+
+    /// Appends a record of another batch, with headers and extension, at this distance from the first offset.
+    pub(crate) fn push_copy(&mut self, delta: u32, record: &RawRecord, body: &[u8]) {
+        assert!(
+            self.count == 0 || delta > self.last_delta,
+            "records are copied in the order of their offsets"
+        );
+        let headers = record.headers.of(body);
+        let extension = record.extension.of(body);
+        let mut attributes = 0;
+        if headers.is_some() {
+            attributes |= HEADERS;
+        }
+        if extension.is_some() {
+            attributes |= EXTENSION;
+        }
+        let (key, value) = (record.key.of(body), record.value.of(body));
+        self.put_front(attributes, delta, record.event_time, key, value);
+        for part in [headers, extension].into_iter().flatten() {
+            put_bytes(&mut self.plain, part);
+        }
+    }
+
+    /// How many records were pushed.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of the body: uncompressed while records are pushed, as stored once finished.
+    pub(crate) fn body_len(&self) -> usize {
+        if self.finished.body_len > 0 {
+            return usize::try_from(self.finished.body_len).unwrap_or(usize::MAX);
+        }
+        self.plain.len().saturating_sub(self.plain_start())
+    }
+
+    /// Bytes of the whole batch; final once finished.
+    pub(crate) fn total_len(&self) -> u64 {
+        let before = HEADER_LEN.saturating_add(self.extension.encoded_len());
+        before.saturating_add(self.body_len()) as u64
+    }
+
+    /// For producer, transaction and delete horizon, which may be set until the batch is placed.
+    pub(crate) fn extension_mut(&mut self) -> &mut Extension {
+        &mut self.extension
+    }
+
+    /// The greatest event time; `None` if no record has one.
+    pub(crate) fn max_event_time(&self) -> Option<i64> {
+        self.times.base.map(|_| self.times.max)
+    }
+
+    /// The least event time; `None` if no record has one.
+    pub(crate) fn min_event_time(&self) -> Option<i64> {
+        self.times.base.map(|_| self.times.min)
+    }
+
+    /// Some record has no event time, so its time will be the append time.
+    pub(crate) fn has_append_times(&self) -> bool {
+        self.times.missing
+    }
+
+    /// Of the finished batch.
+    pub(crate) fn body_crc(&self) -> u32 {
+        self.finished.body_crc
+    }
+
+    /// As it was last placed.
+    pub(crate) fn header_crc(&self) -> u32 {
+        self.finished.header_crc
+    }
+
+    /// Last offset − first offset.
+    pub(crate) fn last_delta(&self) -> u32 {
+        self.last_delta
+    }
+
+    /// Ends the body: compresses it where that makes it smaller, and sums it.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLarge`] if the batch passes the format's limit, compressed or not.
+    pub(crate) fn finish(&mut self, codec: Codec) -> Result<(), TooLarge> {
+        assert!(self.count > 0, "a record batch holds at least one record");
+        let plain_len = self.check_len()?;
+        let start = self.plain_start();
+        self.put_prefix(start);
+        self.extension.max_event_time = self.max_event_time();
+        self.extension.uncompressed_len = None;
+        self.finished = Finished {
+            codec: Codec::None,
+            body_start: start,
+            body_len: plain_len,
+            ..Finished::default()
+        };
+        if codec != Codec::None && self.pack(codec, start) {
+            self.extension.uncompressed_len = Some(plain_len);
+        }
+        self.finished.body_crc = crc(self.body());
+        Ok(())
+    }
+
+    /// Puts the header for this place before the body, and gives the whole batch, ready for one write.
+    ///
+    /// May be called again for another place.
+    pub(crate) fn place(&mut self, place: Place) -> &[u8] {
+        assert!(
+            self.finished.body_len > 0,
+            "a batch is finished before it is placed"
+        );
+        self.ext.clear();
+        self.extension.encode(&mut self.ext);
+        let header = self.header(&place);
+        let head = header.encode(&self.ext, Seed::new(place.salt, place.position));
+        self.finished.header_crc = stored_header_crc(&head).unwrap_or_default();
+        let ext_at = self.finished.body_start.saturating_sub(self.ext.len());
+        let at = ext_at.saturating_sub(HEADER_LEN);
+        let buffer = match self.finished.codec {
+            Codec::None => &mut self.plain,
+            Codec::Lz4 | Codec::Zstd => &mut self.packed,
+        };
+        overwrite(buffer, ext_at, &self.ext);
+        overwrite(buffer, at, &head);
+        buffer.get(at..).unwrap_or_default()
+    }
+
+    fn header(&self, place: &Place) -> BatchHeader {
+        let event_times = self.times.base.is_some();
+        BatchHeader {
+            codec: self.finished.codec,
+            sparse: self.sparse,
+            event_times,
+            optional: if event_times && self.times.missing {
+                MIXED_TIMES
+            } else {
+                0
+            },
+            body_len: self.finished.body_len,
+            body_crc: self.finished.body_crc,
+            base_delta: place.base_delta,
+            last_delta: self.last_delta,
+            watermark_back: place.watermark_back,
+            append_ms: place.append_ms,
+            ext_len: u16::try_from(self.ext.len()).expect("an extension has a few dozen bytes"),
+        }
+    }
+
+    /// Attributes, offset, event time, key and value: what most records are.
+    #[inline]
+    fn put_front(
+        &mut self,
+        mut attributes: u8,
+        delta: u32,
+        time: Option<i64>,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
+        for (bit, present) in [
+            (KEY, key.is_some()),
+            (VALUE, value.is_some()),
+            (EVENT_TIME, time.is_some()),
+        ] {
+            if present {
+                attributes |= bit;
+            }
+        }
+        self.plain.push(attributes);
+        if self.sparse {
+            varint::put(&mut self.plain, delta.into());
+        }
+        match time {
+            Some(time) => {
+                let difference = self.times.note(time);
+                varint::put_signed(&mut self.plain, difference);
+            }
+            None => self.times.missing = true,
+        }
+        for part in [key, value].into_iter().flatten() {
+            put_bytes(&mut self.plain, part);
+        }
+        self.count = self.count.saturating_add(1);
+        self.last_delta = delta;
+    }
+
+    /// Where the uncompressed body begins: count and base event time stand before the records, if at all.
+    fn plain_start(&self) -> usize {
+        let count = if self.sparse { COUNT_LEN } else { 0 };
+        let time = if self.times.base.is_some() {
+            TIME_LEN
+        } else {
+            0
+        };
+        ROOM.saturating_sub(count).saturating_sub(time)
+    }
+
+    fn put_prefix(&mut self, start: usize) {
+        if self.sparse {
+            overwrite(&mut self.plain, start, &self.count.to_le_bytes());
+        }
+        if let Some(base) = self.times.base {
+            overwrite(
+                &mut self.plain,
+                ROOM.saturating_sub(TIME_LEN),
+                &base.to_le_bytes(),
+            );
+        }
+    }
+
+    fn check_len(&self) -> Result<u32, TooLarge> {
+        let plain_len = self.plain.len().saturating_sub(self.plain_start());
+        let bytes = plain_len
+            .saturating_add(HEADER_LEN)
+            .saturating_add(MAX_EXTENSION_LEN) as u64;
+        let limit = u64::from(MAX_BATCH_BYTES);
+        match u32::try_from(plain_len) {
+            Ok(len) if bytes <= limit => Ok(len),
+            _ => Err(TooLarge { bytes, limit }),
+        }
+    }
+
+    /// `false` if the body is better stored as it is.
+    fn pack(&mut self, codec: Codec, start: usize) -> bool {
+        self.packed.resize(ROOM, 0);
+        let body = self.plain.get(start..).unwrap_or_default();
+        if !compress(codec, body, &mut self.packed) {
+            return false;
+        }
+        let len = self.packed.len().saturating_sub(ROOM);
+        self.finished.codec = codec;
+        self.finished.body_start = ROOM;
+        self.finished.body_len = u32::try_from(len).expect("compressed, it is smaller than before");
+        true
+    }
+
+    fn body(&self) -> &[u8] {
+        let buffer = match self.finished.codec {
+            Codec::None => &self.plain,
+            Codec::Lz4 | Codec::Zstd => &self.packed,
+        };
+        buffer.get(self.finished.body_start..).unwrap_or_default()
+    }
+}
+
+impl Times {
+    /// Takes note of a record's event time, and gives what is stored of it.
+    fn note(&mut self, time: i64) -> i64 {
+        let Some(base) = self.base else {
+            *self = Times {
+                base: Some(time),
+                min: time,
+                max: time,
+                ..*self
+            };
+            return 0;
+        };
+        self.min = self.min.min(time);
+        self.max = self.max.max(time);
+        time.wrapping_sub(base)
+    }
+}
+
+type Header<'a> = (Cow<'a, str>, Option<Cow<'a, [u8]>>);
+
+/// The length of all headers comes first, so that a reader can pass them in one step.
+fn put_headers(out: &mut Vec<u8>, headers: &[Header<'_>]) {
+    let mut len = 0_u64;
+    for (name, value) in headers {
+        len = len.saturating_add(part_len(name.len() as u64));
+        len = len.saturating_add(match value {
+            // One more than its length is stored, since 0 says that there is none.
+            Some(value) => value_len(value.len() as u64),
+            None => 1,
+        });
+    }
+    varint::put(out, len);
+    for (name, value) in headers {
+        put_bytes(out, name.as_bytes());
+        match value {
+            Some(value) => {
+                varint::put(out, (value.len() as u64).saturating_add(1));
+                out.extend_from_slice(value);
+            }
+            None => out.push(0),
+        }
+    }
+}
+
+fn part_len(len: u64) -> u64 {
+    len.saturating_add(varint::len(len) as u64)
+}
+
+fn value_len(len: u64) -> u64 {
+    len.saturating_add(varint::len(len.saturating_add(1)) as u64)
+}
+
+/// Kafka's estimate of what a batch and a record cost beside their parts
+/// (`RECORD_BATCH_OVERHEAD` 61 and `MAX_RECORD_OVERHEAD` 21).
+const KAFKA_OVERHEAD: u64 = 61 + 21;
+
+/// The size of a record as Kafka counts it against its limit, so that what is accepted here fits a default cluster.
+pub(crate) fn size_of(record: &Record<'_>) -> u64 {
+    let part = |len: Option<usize>| match len {
+        // A missing part is −1, which is one byte.
+        None => 1,
+        // Lengths are zigzag there: twice the number.
+        Some(len) => {
+            let len = len as u64;
+            len.saturating_add(varint::len(len.saturating_mul(2)) as u64)
+        }
+    };
+    let mut size = KAFKA_OVERHEAD
+        .saturating_add(part(record.key().map(<[u8]>::len)))
+        .saturating_add(part(record.value().map(<[u8]>::len)))
+        .saturating_add(varint::len((record.headers().len() as u64).saturating_mul(2)) as u64);
+    for (name, value) in record.headers() {
+        size = size
+            .saturating_add(part(Some(name.len())))
+            .saturating_add(part(value.as_deref().map(<[u8]>::len)));
+    }
+    size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::format::body::{check_body_crc, records, validate};
+
+    const PLACE: Place = Place {
+        salt: 7,
+        position: 128,
+        base_delta: 5,
+        watermark_back: 3,
+        append_ms: 1_700_000_000_000,
+    };
+
+    #[test]
+    fn what_was_pushed_comes_back() {
+        let mut encoder = Encoder::new();
+        encoder.start();
+        encoder.push(&Record::new("k", "v"));
+        encoder.push(&Record::keyless("only a value").at(Timestamp::from_millis(-4)));
+        encoder.push(&Record::tombstone("gone").header("a", "b").header("", ""));
+        encoder.finish(Codec::None).unwrap();
+        let total = encoder.total_len();
+        let bytes = encoder.place(PLACE).to_vec();
+        assert_eq!(bytes.len() as u64, total);
+        let header = BatchHeader::decode(&bytes, Seed::new(7, 128)).unwrap();
+        let body = &bytes[header.body_start()..];
+        assert!(check_body_crc(&header, body));
+        assert_eq!(validate(&header, body), Ok(()));
+        let found: Vec<_> = records(&header, body).map(Result::unwrap).collect();
+        assert_eq!(found[0].key.of(body), Some(&b"k"[..]));
+        assert_eq!(found[1].event_time, Some(-4));
+        assert_eq!(found[2].headers.of(body), Some(&b"\x01a\x02b\x00\x01"[..]));
+        assert_eq!(found[2].value.of(body), None);
+        assert_eq!(header.last_delta, 2);
+    }
+}

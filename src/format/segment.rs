@@ -1,0 +1,273 @@
+//! The first and the last bytes of a segment file: who it is, what it holds, and how it hangs together with its neighbours.
+
+use super::Bad;
+use super::wire::{
+    Reader, Seed, decode_head, encode_head, put_i64, put_u8, put_u16, put_u32, put_u64, put_u128,
+};
+
+pub(crate) use super::footer::{FOOTER_LEN, FOOTER_SYNC, Footer};
+
+const MAGIC: [u8; 8] = *b"TWGsegm\n";
+const VERSION: u16 = 0;
+
+/// Bytes of the header that this version writes; a newer one may be longer.
+pub(crate) const SEGMENT_HEADER_LEN: usize = 128;
+
+/// Flag: un-synced records of this segment may have been acknowledged.
+const BELOW_POWER: u16 = 1;
+/// Flags that change the meaning of the file; the upper eight may be ignored by who does not know them.
+const REQUIRED_FLAGS: u16 = 0x00FF;
+
+/// Length and footer checksum of a sealed segment: what its successor remembers of it. Zero: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+}
+
+/// Why a segment does not begin where its predecessor ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GapReason {
+    /// There is no gap.
+    #[default]
+    None,
+    /// After a power loss the partition went on behind every offset that may have been handed out.
+    Recovery,
+    /// Damaged records were removed by a repair.
+    Repair,
+}
+
+const LAST_GAP_REASON: u8 = 2;
+
+impl GapReason {
+    fn id(self) -> u8 {
+        match self {
+            GapReason::None => 0,
+            GapReason::Recovery => 1,
+            GapReason::Repair => 2,
+        }
+    }
+
+    fn from_id(id: u8) -> Option<GapReason> {
+        match id {
+            0 => Some(GapReason::None),
+            1 => Some(GapReason::Recovery),
+            2 => Some(GapReason::Repair),
+            _ => None,
+        }
+    }
+}
+
+/// The first [`SEGMENT_HEADER_LEN`] bytes of a segment file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) log: u128,
+    pub(crate) topic: u128,
+    pub(crate) partition: u32,
+    pub(crate) generation: u32,
+    /// The least offset that may stand in this segment.
+    pub(crate) base: u64,
+    /// The offset after the predecessor's last: `base`, or lower where a gap lies between.
+    pub(crate) expected: u64,
+    pub(crate) gap: GapReason,
+    /// No batch reaches `base` + this.
+    pub(crate) offset_span: u32,
+    /// Un-synced records of this segment may have been acknowledged.
+    pub(crate) below_power: bool,
+    /// The number of the opening that made this file.
+    pub(crate) open_number: u64,
+    /// Milliseconds since the epoch.
+    pub(crate) created_ms: i64,
+    /// Random; every checksum in this file but this header's starts from it.
+    pub(crate) salt: u64,
+    /// The predecessor.
+    pub(crate) prev_link: Link,
+    /// What the successor's `prev_link` says; zero: the length and checksum of this file's own footer.
+    pub(crate) out_link: Link,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_LEN] {
+        assert!(
+            self.is_sound(),
+            "a segment begins where its predecessor ended, or says why not, and ends within the offsets there are"
+        );
+        let mut fields = Vec::with_capacity(SEGMENT_HEADER_LEN);
+        put_u128(&mut fields, self.log);
+        put_u128(&mut fields, self.topic);
+        put_u32(&mut fields, self.partition);
+        put_u32(&mut fields, self.generation);
+        put_u64(&mut fields, self.base);
+        put_u64(&mut fields, self.expected);
+        put_u32(&mut fields, self.offset_span);
+        put_u16(&mut fields, if self.below_power { BELOW_POWER } else { 0 });
+        put_u8(&mut fields, self.gap.id());
+        put_u8(&mut fields, 0);
+        put_u64(&mut fields, self.open_number);
+        put_i64(&mut fields, self.created_ms);
+        put_u64(&mut fields, self.salt);
+        for link in [self.prev_link, self.out_link] {
+            put_u64(&mut fields, link.len);
+            put_u32(&mut fields, link.crc);
+        }
+        let head = encode_head(MAGIC, VERSION, &fields);
+        head.try_into()
+            .expect("the fields of a segment header add up to its length")
+    }
+
+    /// The header at the front of `bytes`, and its length: there the first batch begins.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(SegmentHeader, usize), Bad> {
+        let (fields, len) = decode_head(bytes, MAGIC, VERSION)?;
+        let mut reader = Reader::new(fields);
+        let (mut header, flags, gap) = read_header(&mut reader).ok_or(Bad::Corrupt)?;
+        let unknown = flags & REQUIRED_FLAGS & !BELOW_POWER;
+        if unknown != 0 {
+            return Err(Bad::Newer {
+                found: flags.into(),
+                supported: BELOW_POWER.into(),
+            });
+        }
+        let newer = Bad::Newer {
+            found: gap.into(),
+            supported: LAST_GAP_REASON.into(),
+        };
+        header.gap = GapReason::from_id(gap).ok_or(newer)?;
+        if header.is_sound() {
+            Ok((header, len))
+        } else {
+            Err(Bad::Corrupt)
+        }
+    }
+
+    /// The first offset that no batch of this segment can have.
+    pub(crate) fn span_end(&self) -> u64 {
+        self.base.saturating_add(self.offset_span.into())
+    }
+
+    /// `base` at the very end of the offsets is allowed: such a partition can only be read.
+    fn is_sound(&self) -> bool {
+        let gap = self.gap != GapReason::None;
+        self.base <= i64::MAX as u64
+            && self.offset_span > 0
+            && if gap {
+                self.expected < self.base
+            } else {
+                self.expected == self.base
+            }
+    }
+}
+
+fn read_header(reader: &mut Reader<'_>) -> Option<(SegmentHeader, u16, u8)> {
+    let log = reader.u128()?;
+    let topic = reader.u128()?;
+    let partition = reader.u32()?;
+    let generation = reader.u32()?;
+    let base = reader.u64()?;
+    let expected = reader.u64()?;
+    let offset_span = reader.u32()?;
+    let flags = reader.u16()?;
+    let gap = reader.u8()?;
+    reader.u8()?;
+    let header = SegmentHeader {
+        log,
+        topic,
+        partition,
+        generation,
+        base,
+        expected,
+        gap: GapReason::None,
+        offset_span,
+        below_power: flags & BELOW_POWER != 0,
+        open_number: reader.u64()?,
+        created_ms: reader.i64()?,
+        salt: reader.u64()?,
+        prev_link: read_link(reader)?,
+        out_link: read_link(reader)?,
+    };
+    Some((header, flags, gap))
+}
+
+fn read_link(reader: &mut Reader<'_>) -> Option<Link> {
+    Some(Link {
+        len: reader.u64()?,
+        crc: reader.u32()?,
+    })
+}
+
+/// What all record batches of a segment, up to some place, add up to; so that recovery need not read below that place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accumulator {
+    pub(crate) records: u64,
+    /// Over header and body checksum of each batch, in order.
+    pub(crate) crc: u32,
+    /// Append time of the first batch; `i64::MIN` while there is none. All times are milliseconds since the epoch.
+    pub(crate) first_append: i64,
+    pub(crate) last_append: i64,
+    /// The greatest record time: event time, or append time of a record that has none.
+    pub(crate) max_event: i64,
+    /// The greatest of: the smaller of a record's time and its append time.
+    pub(crate) max_smaller: i64,
+}
+
+/// Bytes of an accumulator.
+pub(crate) const ACCUMULATOR_LEN: usize = 8 + 4 + 4 * 8;
+
+impl Default for Accumulator {
+    fn default() -> Accumulator {
+        Accumulator {
+            records: 0,
+            crc: 0,
+            first_append: i64::MIN,
+            last_append: i64::MIN,
+            max_event: i64::MIN,
+            max_smaller: i64::MIN,
+        }
+    }
+}
+
+impl Accumulator {
+    /// Counts one batch in. `append_times`: some of its records have no event time.
+    pub(crate) fn add(
+        &mut self,
+        records: u64,
+        body_crc: u32,
+        header_crc: u32,
+        append_ms: i64,
+        max_event: Option<i64>,
+        append_times: bool,
+    ) {
+        if self.records == 0 {
+            self.first_append = append_ms;
+        }
+        self.records = self.records.saturating_add(records);
+        self.crc = Seed::go_on(self.crc).crc(&[&header_crc.to_le_bytes(), &body_crc.to_le_bytes()]);
+        self.last_append = append_ms;
+        let time = match max_event {
+            Some(event) if append_times => event.max(append_ms),
+            Some(event) => event,
+            None => append_ms,
+        };
+        self.max_event = self.max_event.max(time);
+        self.max_smaller = self.max_smaller.max(time.min(append_ms));
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_u64(out, self.records);
+        put_u32(out, self.crc);
+        put_i64(out, self.first_append);
+        put_i64(out, self.last_append);
+        put_i64(out, self.max_event);
+        put_i64(out, self.max_smaller);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Accumulator> {
+        Some(Accumulator {
+            records: reader.u64()?,
+            crc: reader.u32()?,
+            first_append: reader.i64()?,
+            last_append: reader.i64()?,
+            max_event: reader.i64()?,
+            max_smaller: reader.i64()?,
+        })
+    }
+}
