@@ -1,0 +1,137 @@
+//! What the partitions of one open log share, and what they ask of the log above them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+
+use super::Partition;
+use super::settings::OnSuspectTail;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::format::encoder::Encoder;
+use crate::format::state::Point;
+use crate::offset::PartitionId;
+use crate::segment::Ground;
+use crate::segment::tail::TailBudget;
+
+/// Shared by every partition of one open log.
+pub(crate) struct Home {
+    pub(crate) ground: Ground,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) evidence: Arc<dyn Evidence>,
+    /// The log's identity.
+    pub(crate) log: u128,
+    pub(crate) root: PathBuf,
+    pub(crate) on_suspect_tail: OnSuspectTail,
+    pub(crate) tails: Arc<TailBudget>,
+    encoders: Mutex<Vec<Encoder>>,
+    jobs: OnceLock<Sender<Job>>,
+    closed: AtomicBool,
+}
+
+/// What opening found of earlier openings, and where recovery points go. (The log's `STATE` file.)
+pub(crate) trait Evidence: Send + Sync {
+    /// Has the machine run since opening `era`, in this very directory, without a restart in between?
+    fn same_boot_since(&self, era: u64) -> bool;
+    /// Was the log closed in order, and nothing written since?
+    fn clean(&self) -> bool;
+    /// Number of the newest opening that was closed in order, 0 if none.
+    fn newest_close(&self) -> u64;
+    /// Everything below it was synced.
+    fn point(&self, topic: u128, partition: u32) -> Option<Point>;
+    /// Everything below it was written.
+    fn checked(&self, topic: u128, partition: u32) -> Option<Point>;
+    /// Number of this opening. The first call makes it durable: it comes before the first write of an opening.
+    fn open_number(&self) -> Result<u64>;
+    /// Is the log's lock still ours?
+    fn held(&self) -> Result<()>;
+    /// Keeps a recovery point. Leaving one out costs time at the next opening, so a failure is no error.
+    fn record_point(&self, point: &Point);
+    fn record_checked(&self, point: &Point);
+}
+
+/// The topic that a partition belongs to.
+pub(crate) trait Owner: Send + Sync {
+    /// Makes it durable that this partition has a directory with a first segment, before its first record batch.
+    fn mark_used(&self, partition: PartitionId) -> Result<()>;
+}
+
+/// Work for the maintenance thread.
+pub(crate) enum Job {
+    SyncNow(Partition),
+    SyncWithin(Partition, Duration),
+    Stop,
+}
+
+/// What a [`Home`] is made of.
+pub(crate) struct HomeParts {
+    pub(crate) ground: Ground,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) evidence: Arc<dyn Evidence>,
+    pub(crate) log: u128,
+    pub(crate) root: PathBuf,
+    pub(crate) on_suspect_tail: OnSuspectTail,
+}
+
+/// Memory that the newest bytes of all partitions may take.
+const TAIL_BYTES: usize = 64 << 20;
+/// Encoders that are kept for the next append, and the largest buffer that is.
+const KEPT_ENCODERS: usize = 64;
+const KEPT_ENCODER_BYTES: usize = 1 << 20;
+
+impl Home {
+    pub(crate) fn new(parts: HomeParts) -> Arc<Home> {
+        Arc::new(Home {
+            ground: parts.ground,
+            clock: parts.clock,
+            evidence: parts.evidence,
+            log: parts.log,
+            root: parts.root,
+            on_suspect_tail: parts.on_suspect_tail,
+            tails: TailBudget::new(TAIL_BYTES),
+            encoders: Mutex::new(Vec::with_capacity(KEPT_ENCODERS)),
+            jobs: OnceLock::new(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on every handle answers [`Error::Closed`].
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Background work goes there from now on. Without it, partitions do it inline.
+    pub(crate) fn set_jobs(&self, jobs: Sender<Job>) {
+        let _ = self.jobs.set(jobs);
+    }
+
+    /// `false`: nobody takes it, so the caller does it.
+    pub(crate) fn hand_over(&self, job: Job) -> bool {
+        self.jobs.get().is_some_and(|jobs| jobs.send(job).is_ok())
+    }
+
+    /// An encoder, with the memory it had.
+    pub(crate) fn encoder(&self) -> Encoder {
+        let mut encoder = self.encoders.lock().pop().unwrap_or_default();
+        encoder.start();
+        encoder
+    }
+
+    pub(crate) fn give_back(&self, encoder: Encoder) {
+        if encoder.capacity() > KEPT_ENCODER_BYTES {
+            return;
+        }
+        let mut encoders = self.encoders.lock();
+        if encoders.len() < KEPT_ENCODERS {
+            encoders.push(encoder);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What was removed or replaced in a partition: absent until something was.
+
+use std::path::PathBuf;
+
+use super::place::Place;
+use crate::error::{Error, Result};
+use crate::format::root::Manifest;
+use crate::format::slots::Kind;
+use crate::segment::Ground;
+use crate::slotted::SlottedFile;
+
+/// The manifest as it is on disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) manifest: Manifest,
+    /// 0: there is none.
+    pub(crate) generation: u64,
+    /// One of its two copies could not be read.
+    pub(crate) lost_slot: bool,
+}
+
+pub(crate) fn path(place: &Place) -> PathBuf {
+    place.dir.join("MANIFEST")
+}
+
+pub(crate) fn read(ground: &Ground, place: &Place) -> Result<Stored> {
+    let path = path(place);
+    let Some(slotted) = SlottedFile::read(&*ground.storage, &path, Kind::Manifest)? else {
+        return Ok(Stored::default());
+    };
+    let manifest = Manifest::decode(&slotted.payload).map_err(|_| Error::corruption(&path, 0, None))?;
+    Ok(Stored { manifest, generation: slotted.generation, lost_slot: slotted.bad_other })
+}
+
+/// Makes `manifest` the truth: durable when this returns.
+pub(crate) fn write(ground: &Ground, place: &Place, stored: &mut Stored, manifest: Manifest) -> Result<()> {
+    let file = SlottedFile::new(path(place), Kind::Manifest);
+    stored.generation = file.replace(&*ground.storage, stored.generation, &manifest.encode())?;
+    stored.manifest = manifest;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! How far a partition has come, and who sleeps until it goes on: two numbers and a list of wakers.
+//!
+//! Publishing is one store when nobody sleeps. Parked threads and tasks are kept alike, as [`Waker`]s.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use crate::offset::Offset;
+
+/// The visible and the durable end of a partition.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Readers see records below it.
+    end: AtomicU64,
+    /// Records below it are synced in the partition's own files.
+    durable: AtomicU64,
+    sleepers: Arc<Sleepers>,
+}
+
+#[derive(Default)]
+struct Sleepers {
+    count: AtomicUsize,
+    list: Mutex<Slots>,
+}
+
+#[derive(Default)]
+struct Slots {
+    next: u64,
+    wakers: Vec<(u64, Waker)>,
+}
+
+/// A waker that is called at the next progress. Dropped: forgotten.
+#[must_use = "dropping it forgets the waker"]
+pub(crate) struct Watch {
+    sleepers: Arc<Sleepers>,
+    key: u64,
+}
+
+impl Progress {
+    pub(crate) fn new(end: u64, durable: u64) -> Progress {
+        Progress { end: AtomicU64::new(end), durable: AtomicU64::new(durable), sleepers: Arc::default() }
+    }
+
+    /// The offset after the last visible record.
+    pub(crate) fn end(&self) -> Offset {
+        Offset::new(self.end.load(Ordering::SeqCst)) // pairs with `publish`: the bytes are there before, and no wake-up is lost
+    }
+
+    /// Every offset below was synced.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_durable(&self, end: u64) {
+        self.durable.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Makes everything below `end` visible and wakes who waits for it. The end never goes back.
+    pub(crate) fn publish(&self, end: u64) {
+        // SeqCst, as in `watch`: either the sleeper sees this end when it looks again, or it is seen here.
+        self.end.fetch_max(end, Ordering::SeqCst);
+        if self.sleepers.count.load(Ordering::SeqCst) > 0 {
+            self.wake_all();
+        }
+    }
+
+    /// Wakes everybody, though nothing was published: there is an error to see.
+    pub(crate) fn wake_all(&self) {
+        let woken = {
+            let mut list = self.sleepers.list.lock();
+            self.sleepers.count.store(0, Ordering::SeqCst);
+            std::mem::take(&mut list.wakers)
+        };
+        for (_, waker) in woken {
+            waker.wake();
+        }
+    }
+
+    /// Registers a waker for the next progress. Look at the end again afterwards, before sleeping.
+    pub(crate) fn watch(&self, waker: &Waker) -> Watch {
+        let mut list = self.sleepers.list.lock();
+        let key = list.next;
+        list.next += 1;
+        list.wakers.push((key, waker.clone()));
+        self.sleepers.count.store(list.wakers.len(), Ordering::SeqCst);
+        Watch { sleepers: Arc::clone(&self.sleepers), key }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut list = self.sleepers.list.lock();
+        let dropped = list.wakers.iter().position(|(key, _)| *key == self.key).map(|at| list.wakers.swap_remove(at));
+        self.sleepers.count.store(list.wakers.len(), Ordering::SeqCst);
+        drop(list);
+        drop(dropped); // a waker's drop is foreign code: not under the lock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_publication_wakes_each_watcher_once() {
+        let progress = Progress::new(0, 0);
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let _first = progress.watch(&waker);
+        let _second = progress.watch(&waker);
+        progress.publish(3);
+        progress.publish(4);
+        assert_eq!(count.0.load(Ordering::SeqCst), 2);
+        assert_eq!(progress.end(), Offset::new(4));
+    }
+
+    #[test]
+    fn a_dropped_watch_is_not_woken_and_the_end_never_goes_back() {
+        let progress = Progress::new(7, 0);
+        let count = Arc::new(Count::default());
+        drop(progress.watch(&Waker::from(Arc::clone(&count))));
+        progress.publish(5);
+        assert_eq!(count.0.load(Ordering::SeqCst), 0);
+        assert_eq!(progress.end(), Offset::new(7));
+    }
+}

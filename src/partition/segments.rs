@@ -1,0 +1,162 @@
+//! The segments of a partition in order: a list that readers take as a snapshot and the writer replaces.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use super::place::Place;
+use crate::error::{Error, Result};
+use crate::format::Bad;
+use crate::format::names;
+use crate::format::segment::{FOOTER_LEN, Footer, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::io::{File, OpenMode, read_full};
+use crate::record::TimestampType;
+use crate::segment::active::seal_of;
+use crate::segment::tail::Tail;
+use crate::segment::{Ground, Segment};
+
+/// One segment of the list: its name, and the file once somebody needed it.
+pub(crate) struct Slot {
+    pub(crate) base: u64,
+    pub(crate) generation: u32,
+    pub(crate) path: PathBuf,
+    segment: OnceLock<Arc<Segment>>,
+    linked: OnceLock<()>,
+}
+
+/// A snapshot: never changed, replaced whole.
+#[derive(Clone, Default)]
+pub(crate) struct Segments {
+    pub(crate) slots: Vec<Arc<Slot>>,
+    /// First readable offset.
+    pub(crate) log_start: u64,
+    /// Offset after the last record, where recovery left a gap behind it that no segment records yet.
+    pub(crate) gap_from: Option<u64>,
+    pub(crate) tail: Option<Arc<Tail>>,
+}
+
+impl Slot {
+    pub(crate) fn named(place: &Place, base: u64, generation: u32) -> Slot {
+        let path = place.dir.join(names::segment_name(base, generation));
+        Slot { base, generation, path, segment: OnceLock::new(), linked: OnceLock::new() }
+    }
+
+    pub(crate) fn of(segment: Arc<Segment>) -> Slot {
+        let slot = Slot {
+            base: segment.base(),
+            generation: segment.header.generation,
+            path: segment.path().to_path_buf(),
+            segment: OnceLock::new(),
+            linked: OnceLock::new(),
+        };
+        let _ = slot.segment.set(segment);
+        let _ = slot.linked.set(());
+        slot
+    }
+
+    /// The segment, if it was opened before.
+    pub(crate) fn opened(&self) -> Option<&Arc<Segment>> {
+        self.segment.get()
+    }
+
+    /// Opens a sealed segment: header, identity, footer.
+    pub(crate) fn open_sealed(&self, ground: &Ground, place: &Place, log: u128, times: TimestampType) -> Result<Arc<Segment>> {
+        if let Some(segment) = self.segment.get() {
+            return Ok(Arc::clone(segment));
+        }
+        let file = open(ground, &self.path)?;
+        let header = read_header(&*file, self, place, log)?;
+        let len = file.len().map_err(|e| Error::io("read", &self.path, e))?;
+        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, self.path.clone(), times);
+        let (footer, bytes) = read_footer(&*file, &segment, len)?;
+        segment.set_seal(seal_of(footer, &bytes));
+        Ok(Arc::clone(self.segment.get_or_init(|| Arc::new(segment))))
+    }
+
+    /// Is this the successor of `before`? Asked once.
+    pub(crate) fn check_link(&self, segment: &Segment, before: &Segment) -> Result<()> {
+        if self.linked.get().is_some() {
+            return Ok(());
+        }
+        if follows(segment, before) {
+            let _ = self.linked.set(());
+            return Ok(());
+        }
+        let from = before.seal().map_or(before.base(), |seal| seal.footer.next_base);
+        let lost = lost(place_of(segment), from.min(segment.base()), segment.base().max(from));
+        Err(Error::corruption(&self.path, 0, lost))
+    }
+}
+
+/// Does the chain of links and offsets hold from `before` to `segment`?
+pub(crate) fn follows(segment: &Segment, before: &Segment) -> bool {
+    let Some(seal) = before.seal() else { return false };
+    let out = if before.header.out_link == Link::default() { seal.link } else { before.header.out_link };
+    let after_last = seal.footer.last.map_or(before.base(), |last| last + 1);
+    segment.header.prev_link == out
+        && segment.header.base >= seal.footer.next_base
+        && (segment.header.expected == after_last || segment.header.expected == seal.footer.next_base)
+}
+
+fn place_of(segment: &Segment) -> &crate::offset::TopicPartition {
+    &segment.at
+}
+
+/// `None` for an empty range.
+pub(crate) fn lost(
+    at: &crate::offset::TopicPartition,
+    from: u64,
+    to: u64,
+) -> Option<(crate::offset::TopicPartition, std::ops::Range<crate::offset::Offset>)> {
+    use crate::offset::Offset;
+    (from < to).then(|| (at.clone(), Offset::new(from)..Offset::new(to)))
+}
+
+fn open(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
+    match ground.storage.open(path, OpenMode::Read) {
+        Ok(file) => Ok(file),
+        // Somebody put a directory, a link or a pipe in its place, or took it away: that is damage, not a wrong call.
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => {
+            Err(Error::corruption(path, 0, None))
+        }
+        Err(e) => Err(Error::io("open", path, e)),
+    }
+}
+
+/// The header, if it says what the name and the place say.
+pub(crate) fn read_header(file: &dyn File, slot: &Slot, place: &Place, log: u128) -> Result<SegmentHeader> {
+    let mut bytes = vec![0; SEGMENT_HEADER_LEN];
+    let read = read_full(file, &mut bytes, 0).map_err(|e| Error::io("read", &slot.path, e))?;
+    bytes.truncate(read);
+    let (header, _) = SegmentHeader::decode(&bytes).map_err(|bad| match bad {
+        Bad::Newer { found, supported } => {
+            Error::Incompatible { file: slot.path.as_path().into(), found, supported, unread: None }
+        }
+        Bad::Short { .. } | Bad::Corrupt => Error::corruption(&slot.path, 0, None),
+    })?;
+    let same = header.log == log
+        && header.topic == place.topic
+        && header.partition == place.at.partition().get()
+        && header.base == slot.base
+        && header.generation == slot.generation;
+    if same { Ok(header) } else { Err(Error::corruption(&slot.path, 0, None)) }
+}
+
+/// The footer at the end of a file that must be sealed.
+pub(crate) fn read_footer(file: &dyn File, segment: &Segment, len: u64) -> Result<(Footer, Vec<u8>)> {
+    let at = len.saturating_sub(FOOTER_LEN as u64).max(segment.header_len);
+    let mut bytes = vec![0; FOOTER_LEN];
+    let read = read_full(file, &mut bytes, at).map_err(|e| Error::io("read", segment.path(), e))?;
+    bytes.truncate(read);
+    match Footer::decode(&bytes, segment.header.salt, at) {
+        Ok(footer) if footer.position == at && at + FOOTER_LEN as u64 == len => Ok((footer, bytes)),
+        _ => Err(Error::corruption(segment.path(), at, None)),
+    }
+}
+
+impl Segments {
+    /// Where the segment that holds `offset`, or the next one behind it, stands in the list.
+    pub(crate) fn holding(&self, offset: u64) -> Option<usize> {
+        let after = self.slots.partition_point(|slot| slot.base <= offset);
+        if self.slots.is_empty() { None } else { Some(after.saturating_sub(1)) }
+    }
+}

@@ -1,0 +1,152 @@
+//! The writer's side of the last segment: one positioned write per record batch, at a tracked end, rolled back on error.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Ground, Seal, Segment, scan};
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::format::names;
+use crate::format::segment::{Accumulator, FOOTER_LEN, Footer, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::io::{File, OpenMode, write_full};
+use crate::offset::TopicPartition;
+use crate::record::TimestampType;
+
+/// The segment that is appended to. Lives under the partition's writer lock.
+pub(crate) struct ActiveSegment {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) file: Arc<dyn File>,
+    /// End of the last whole batch: where the next one goes.
+    pub(crate) len: u64,
+    /// Offset after the last record in it.
+    pub(crate) next: u64,
+    pub(crate) accumulator: Accumulator,
+    /// Where the last index entry points.
+    indexed_at: Option<u64>,
+}
+
+/// A write that failed.
+#[derive(Debug)]
+pub(crate) struct WriteFailed {
+    pub(crate) source: io::Error,
+    /// The bytes that got through could not be cut off again: nothing may be written here until recovery.
+    pub(crate) stuck: bool,
+}
+
+impl ActiveSegment {
+    /// Makes the file, header included, and makes it durable: (1) create, (2) header, (3) sync the file, (4) sync the directory.
+    ///
+    /// A file that is there already and no longer than a header holds nothing: an earlier try ended between 1 and 4.
+    pub(crate) fn create(
+        ground: &Ground,
+        dir: &Path,
+        at: &TopicPartition,
+        header: SegmentHeader,
+        timestamps: TimestampType,
+    ) -> Result<ActiveSegment> {
+        let path = dir.join(names::segment_name(header.base, header.generation));
+        let file = create_empty(ground, &path)?;
+        let io = |call| { let path = path.clone(); move |e| Error::io(call, &path, e) };
+        write_full(&*file, &header.encode(), 0).map_err(io("write"))?;
+        file.sync_all().map_err(io("sync"))?;
+        if !crate::planted!(DIRECTORY_SYNC_SKIPPED) {
+            ground.storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        }
+        let next = header.base;
+        let segment = Segment::new(at.clone(), header, SEGMENT_HEADER_LEN as u64, path, timestamps);
+        segment.handle.pin(Arc::clone(&file));
+        Ok(ActiveSegment {
+            segment: Arc::new(segment),
+            file,
+            len: SEGMENT_HEADER_LEN as u64,
+            next,
+            accumulator: Accumulator::default(),
+            indexed_at: None,
+        })
+    }
+
+    /// Goes on in a segment that a scan found right up to `len`.
+    pub(crate) fn resume(segment: Arc<Segment>, file: Arc<dyn File>, len: u64, next: u64, accumulator: Accumulator) -> Self {
+        segment.handle.pin(Arc::clone(&file));
+        ActiveSegment { segment, file, len, next, accumulator, indexed_at: None }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len <= self.segment.header_len
+    }
+
+    /// Writes one record batch at the end. On an error nothing of it is left, or it is `stuck`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::result::Result<(), WriteFailed> {
+        write_full(&*self.file, bytes, self.len).map_err(|source| self.roll_back(source))
+    }
+
+    fn roll_back(&self, source: io::Error) -> WriteFailed {
+        if crate::planted!(NO_ROLLBACK) {
+            return WriteFailed { source, stuck: false };
+        }
+        let stuck = self.file.set_len(self.len).is_err();
+        WriteFailed { source, stuck }
+    }
+
+    /// The batch that was written is part of the segment.
+    pub(crate) fn take(&mut self, batch: &BatchHeader, max_event: Option<i64>, index_every: u32) {
+        if self.indexed_at.is_none_or(|at| self.len - at >= u64::from(index_every)) {
+            self.indexed_at = Some(self.len);
+            self.segment.note_place(scan::place(batch, self.len, &self.accumulator));
+        }
+        self.accumulator.add(batch, max_event);
+        self.len += batch.total_len();
+        self.next = self.segment.base() + u64::from(batch.base_delta) + u64::from(batch.last_delta) + 1;
+    }
+
+    /// Ends the segment: (1) footer, (2) sync. The next one begins at `next_base`.
+    ///
+    /// On an error the footer is cut off again, so that appending can go on; if that fails too it is `stuck`. A failed *sync*
+    /// is told apart: it poisons.
+    pub(crate) fn seal(&self, next_base: u64) -> std::result::Result<Seal, SealFailed> {
+        let footer = Footer {
+            last: self.next.checked_sub(1).filter(|_| !self.is_empty()),
+            next_base,
+            sparse: false,
+            accumulator: self.accumulator.clone(),
+            position: self.len,
+        };
+        let bytes = footer.encode(self.segment.header.salt);
+        write_full(&*self.file, &bytes, self.len).map_err(|e| SealFailed::Write(self.roll_back(e)))?;
+        if !crate::planted!(BARRIER_SKIPPED) {
+            self.file.sync_data().map_err(SealFailed::Sync)?;
+        }
+        Ok(seal_of(footer, &bytes))
+    }
+}
+
+/// Where sealing failed.
+#[derive(Debug)]
+pub(crate) enum SealFailed {
+    Write(WriteFailed),
+    Sync(io::Error),
+}
+
+/// What a footer says, with the link that its successor carries.
+pub(crate) fn seal_of(footer: Footer, bytes: &[u8]) -> Seal {
+    let data_end = footer.position;
+    let link = Link { len: data_end + FOOTER_LEN as u64, crc: Footer::crc_of(bytes) };
+    Seal { footer, data_end, link }
+}
+
+fn create_empty(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
+    let made = ground.storage.open(path, OpenMode::CreateNew);
+    match made {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let file = ground.storage.open(path, OpenMode::Write).map_err(|e| Error::io("open", path, e))?;
+            let len = file.len().map_err(|e| Error::io("open", path, e))?;
+            if len > SEGMENT_HEADER_LEN as u64 {
+                return Err(Error::corruption(path, SEGMENT_HEADER_LEN as u64, None));
+            }
+            file.set_len(0).map_err(|e| Error::io("write", path, e))?;
+            Ok(file)
+        }
+        made => made.map_err(|e| Error::io("create", path, e)),
+    }
+}

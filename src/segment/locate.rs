@@ -1,0 +1,124 @@
+//! The way to an offset or a time inside a segment: its index, from memory, from the file beside it, or made again.
+
+use std::path::PathBuf;
+
+use super::index::{Index, Place};
+use super::{Ground, Segment, scan};
+use crate::error::{Error, Result};
+use crate::format::index as format;
+use crate::io::{self, OpenMode};
+
+impl Segment {
+    /// Where to begin reading for `offset`, and how many bytes reach to the next known place (if one is known).
+    pub(crate) fn locate(&self, ground: &Ground, offset: u64) -> Result<(u64, Option<usize>)> {
+        let delta = u32::try_from(offset.saturating_sub(self.base())).unwrap_or(u32::MAX);
+        if let Some(found) = self.known(delta) {
+            return Ok(found);
+        }
+        self.complete_index(ground)?;
+        Ok(self.known(delta).unwrap_or((self.header_len, None)))
+    }
+
+    /// `None` if the index does not reach down to `delta` yet.
+    fn known(&self, delta: u32) -> Option<(u64, Option<usize>)> {
+        let indexed = self.index.read();
+        match indexed.index.around(delta) {
+            (Some(floor), next) => {
+                Some((u64::from(floor), next.map(|next| (next - floor) as usize)))
+            }
+            (None, _) if indexed.from <= self.header_len => Some((self.header_len, None)),
+            (None, _) => None,
+        }
+    }
+
+    /// Position and offset at which to begin to look for the first record of `time` or later.
+    pub(crate) fn locate_time(&self, ground: &Ground, time: i64) -> Result<(u64, u64)> {
+        self.complete_index(ground)?;
+        let place = self.index.read().index.before_time(time);
+        Ok(place.map_or((self.header_len, self.base()), |place| {
+            (u64::from(place.position), self.base() + u64::from(place.delta))
+        }))
+    }
+
+    /// The first known batch at or behind a position: its offset and position.
+    pub(crate) fn known_place_from(&self, position: u64) -> Option<(u64, u64)> {
+        let indexed = self.index.read();
+        indexed.index.first_from(position).map(|p| (self.base() + u64::from(p.delta), u64::from(p.position)))
+    }
+
+    /// Adds what the writer, or a scan, saw.
+    pub(crate) fn note_place(&self, place: Place) {
+        self.index.write().index.push(place);
+    }
+
+    /// Everything known is known from `from` on only (a scan began there).
+    pub(crate) fn set_index(&self, index: Index, from: u64) {
+        *self.index.write() = super::Indexed { index, from };
+    }
+
+    /// Reads the index file, or walks the batches below what is known already.
+    fn complete_index(&self, ground: &Ground) -> Result<()> {
+        let from = self.index.read().from;
+        if from <= self.header_len && (self.seal().is_none() || self.index.read().index.last().is_some()) {
+            return Ok(());
+        }
+        let stop = if from <= self.header_len { self.data_end().unwrap_or(from) } else { from };
+        let below = match self.load_index(ground, stop) {
+            Some(index) => index,
+            None => scan::index_below(ground, self, stop).map_err(|e| Error::io("read", self.path(), e))?,
+        };
+        let mut indexed = self.index.write();
+        if indexed.from == from {
+            let above = std::mem::replace(&mut indexed.index, below);
+            above.places().iter().for_each(|&place| indexed.index.push(place));
+            indexed.from = self.header_len;
+        }
+        Ok(())
+    }
+
+    fn index_path(&self) -> PathBuf {
+        self.path().with_extension("idx")
+    }
+
+    /// The index file of a sealed segment, if there is one that can be used. It is a cache: any fault of it means "not there".
+    fn load_index(&self, ground: &Ground, end: u64) -> Option<Index> {
+        self.seal()?;
+        let file = ground.storage.open(&self.index_path(), OpenMode::Read).ok()?;
+        let len = usize::try_from(file.len().ok()?).ok().filter(|&len| len <= MAX_INDEX_BYTES)?;
+        let mut bytes = vec![0; len];
+        let read = io::read_full(&*file, &mut bytes, 0).ok()?;
+        let decoded = format::decode(bytes.get(..read)?, self.header.salt)?;
+        Index::from_entries(&decoded.offsets, &decoded.times, end)
+    }
+
+    /// Writes the index file, for the next opening. Failing to costs time only.
+    pub(crate) fn save_index(&self, ground: &Ground) {
+        let indexed = self.index.read();
+        if indexed.from > self.header_len || indexed.index.last().is_none() {
+            return;
+        }
+        let (offsets, times) = indexed.index.to_entries();
+        drop(indexed);
+        let bytes = format::encode(self.header.salt, &offsets, &times);
+        let path = self.index_path();
+        let made = ground.storage.open(&path, OpenMode::CreateNew);
+        let written = made.and_then(|file| io::write_full(&*file, &bytes, 0));
+        if written.is_err() {
+            let _ = ground.storage.remove_file(&path); // half an index is not used: its checksum says so; this saves the room
+        }
+    }
+
+    /// Where the batches end, for a sealed segment.
+    fn data_end(&self) -> Option<u64> {
+        self.seal().map(|seal| seal.data_end)
+    }
+
+    /// Bytes from `position` to the end of the batches; for the active segment as many as one likes.
+    pub(crate) fn left_after(&self, position: u64) -> usize {
+        let left = self.data_end().map_or(u64::MAX, |end| end.saturating_sub(position));
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+}
+
+/// More than the index of the largest segment takes.
+const MAX_INDEX_BYTES: usize = 256 << 20;

@@ -1,0 +1,315 @@
+//! From a place in a segment to a chunk of checked record batches: one read, one checksum per batch, no copy.
+//!
+//! Nothing leaves this file before its batch passed header checksum, body checksum and structure on this very read. A place
+//! that is not right is a [`Damage`] with the offsets that it takes away and the place where reading can go on.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::chunk::{Chunk, ChunkOf};
+use super::scan;
+use super::tail::Tail;
+use super::{Damage, Ground, Segment, Why};
+use crate::format::Bad;
+use crate::format::batch::{self, BatchHeader, Seed};
+use crate::format::compress::{self, Codec};
+use crate::format::{MAX_BATCH_BYTES, body};
+use crate::io;
+use crate::record::Block;
+
+/// Bytes that one read takes from a file at once: large enough to make the call cheap, small enough to stay in the cache.
+pub(crate) const WINDOW: usize = 128 * 1024;
+
+/// What to read.
+pub(crate) struct Want {
+    /// First offset that is wanted.
+    pub(crate) offset: u64,
+    /// Where a batch begins that holds it, or one before that.
+    pub(crate) position: u64,
+    /// First offset that is not wanted: the visible end, or the end of a range.
+    pub(crate) end: u64,
+    /// How many bytes to take at once, if the first batch is not larger.
+    pub(crate) bytes: usize,
+}
+
+/// What a read gave.
+pub(crate) struct Got {
+    pub(crate) chunk: Chunk,
+    /// Where the batch behind the chunk begins.
+    pub(crate) position: u64,
+}
+
+/// Why a record batch cannot be used.
+#[derive(Debug)]
+pub(crate) enum Flaw {
+    /// At least so many bytes are needed from its beginning on.
+    Short(usize),
+    Header(Why),
+    /// The header is sound, so that the boundary is known.
+    Body(BatchHeader, Why),
+}
+
+/// Checks the record batch at the start of `bytes`: header, bounds and body sum. (Not the structure of the body.)
+pub(crate) fn check(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
+    let header = BatchHeader::decode(bytes, seed).map_err(|bad| match bad {
+        Bad::Short { needed } => Flaw::Short(needed),
+        Bad::Corrupt => Flaw::Header(Why::Corrupt),
+        Bad::Newer { found, supported } => match BatchHeader::fields(bytes) {
+            Some(header) => Flaw::Body(header, Why::Newer { found, supported }),
+            None => Flaw::Header(Why::Newer { found, supported }),
+        },
+    })?;
+    if header.body_len > MAX_BATCH_BYTES {
+        return Err(Flaw::Header(Why::Corrupt));
+    }
+    let total = header.total_len() as usize;
+    let Some(body) = bytes.get(header.body_start()..total) else {
+        return Err(Flaw::Short(total));
+    };
+    if !crate::planted!(CRC_NOT_CHECKED) && !batch::check_body_crc(&header, body) {
+        return Err(Flaw::Body(header, Why::Corrupt));
+    }
+    Ok(header)
+}
+
+/// Reads what is wanted. `spare` is a block to use again, and gets the one that was used.
+pub(crate) fn read(
+    ground: &Ground,
+    segment: &Segment,
+    tail: Option<&Tail>,
+    want: &Want,
+    spare: &mut Option<Arc<Block>>,
+) -> Result<Got, Damage> {
+    let mut bytes = want.bytes.max(batch::HEADER_LEN);
+    let mut hop = true;
+    loop {
+        let window = Window::take(ground, segment, tail, want.position, bytes, spare)
+            .map_err(|why| lost_window(segment, want, bytes, why))?;
+        let walk = walk(segment, want, window.block.bytes(), hop);
+        match walk.stop {
+            _ if walk.whole.len() > 0 => return Ok(got(segment, want, window, &walk)),
+            Stop::Unpack(header) => match unpack(segment, &window.block, walk.whole.end, &header) {
+                Ok(block) => return Ok(unpacked(segment, want, block, walk.whole.end, header)),
+                Err(why) => return Err(lost_batch(segment, want, walk.whole.end, header, why)),
+            },
+            // The way there was taken on trust: take it again, step by step, before anything is called damaged.
+            Stop::Flaw(_) if walk.hopped => hop = false,
+            Stop::Flaw(Flaw::Short(needed)) if window.full && needed <= MAX_NEED => {
+                bytes = (walk.whole.end + needed).max(bytes + 1);
+            }
+            Stop::Flaw(Flaw::Body(header, why)) => {
+                return Err(lost_batch(segment, want, walk.whole.end, header, why));
+            }
+            Stop::Flaw(flaw) => return Err(lost_way(ground, segment, want, walk.whole.end, flaw)),
+            Stop::Enough => return Err(lost_way(ground, segment, want, walk.whole.end, Flaw::Header(Why::Corrupt))),
+        }
+    }
+}
+
+/// More than any sound batch needs.
+const MAX_NEED: usize = MAX_BATCH_BYTES as usize + (1 << 17);
+
+/// Bytes of a segment, from a place on.
+struct Window {
+    block: Arc<Block>,
+    /// As many as asked for: the file may hold more.
+    full: bool,
+}
+
+impl Window {
+    fn take(
+        ground: &Ground,
+        segment: &Segment,
+        tail: Option<&Tail>,
+        position: u64,
+        bytes: usize,
+        spare: &mut Option<Arc<Block>>,
+    ) -> Result<Window, Why> {
+        if let Some(map) = segment.mapped(ground) {
+            let end = (*map).as_ref().len();
+            let from = (position as usize).min(end);
+            let block = Block::shared(segment.at.clone(), map, from..end);
+            return Ok(Window { block: Arc::new(block), full: false });
+        }
+        let held = tail.map_or(0, |tail| tail.held_from(segment.stream_start + position));
+        let bytes = bytes.min(segment.left_after(position));
+        let len = if held > 0 { bytes.min(held as usize) } else { bytes };
+        let mut block = take_block(segment, spare, len);
+        let into = Arc::get_mut(&mut block).and_then(Block::owned_mut).expect("a fresh block has one owner");
+        let copied = held > 0 && tail.is_some_and(|tail| tail.copy(segment.stream_start + position, into));
+        if !copied {
+            into.resize(bytes, 0);
+            let file = ground.handles.file(&segment.handle).map_err(Why::Io)?;
+            let read = io::read_full(&*file, into, position).map_err(Why::Io)?;
+            into.truncate(read);
+        }
+        let full = into.len() == bytes;
+        *spare = Some(Arc::clone(&block));
+        Ok(Window { block, full })
+    }
+}
+
+/// A block of `len` bytes: the spare one if nobody holds it any more.
+fn take_block(segment: &Segment, spare: &mut Option<Arc<Block>>, len: usize) -> Arc<Block> {
+    if let Some(mut block) = spare.take()
+        && block.at() == &segment.at
+        && let Some(bytes) = Arc::get_mut(&mut block).and_then(Block::owned_mut)
+    {
+        bytes.resize(len, 0);
+        return block;
+    }
+    Arc::new(Block::owned(segment.at.clone(), vec![0; len]))
+}
+
+/// How far a window was understood.
+struct Walk {
+    /// The batches that can be given out; the batch that stopped the walk begins at its end.
+    whole: Range<usize>,
+    /// The offset after `whole`.
+    next: u64,
+    stop: Stop,
+    /// Batches before the wanted one were passed over by their lengths alone.
+    hopped: bool,
+}
+
+enum Stop {
+    /// The wanted end, or a batch that must be given out alone.
+    Enough,
+    /// The next batch is compressed.
+    Unpack(BatchHeader),
+    Flaw(Flaw),
+}
+
+fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
+    let (mut at, hopped) = if hop { pass_over(segment, want, bytes) } else { (0, false) };
+    let sparse = segment.seal().is_some_and(|seal| seal.footer.sparse);
+    let mut start = at;
+    let mut next = want.offset;
+    let mut found = false;
+    loop {
+        let stop = |stop| Walk { whole: start..at, next, stop, hopped };
+        if next >= want.end && found {
+            return stop(Stop::Enough);
+        }
+        let seed = Seed::new(segment.header.salt, want.position + at as u64);
+        let header = match check(&bytes[at..], seed) {
+            Ok(header) => header,
+            Err(flaw) => return stop(Stop::Flaw(flaw)),
+        };
+        let (first, last) = offsets(segment, &header);
+        if last < want.offset {
+            at += header.total_len() as usize;
+            start = at;
+            continue;
+        }
+        let follows = if found { first == next || sparse && first > next } else { first <= next || sparse };
+        if !follows {
+            return stop(Stop::Flaw(Flaw::Header(Why::Corrupt)));
+        }
+        if header.codec != Codec::None {
+            return stop(if found { Stop::Enough } else { Stop::Unpack(header) });
+        }
+        let body = &bytes[at + header.body_start()..at + header.total_len() as usize];
+        if let Err(bad) = body::validate(&header, body) {
+            return stop(Stop::Flaw(Flaw::Body(header, why(bad))));
+        }
+        found = true;
+        at += header.total_len() as usize;
+        next = last + 1;
+    }
+}
+
+/// Finds the wanted batch by lengths alone: each step is a few loads. It is checked where it is found, so a wrong way
+/// cannot give wrong data.
+fn pass_over(segment: &Segment, want: &Want, bytes: &[u8]) -> (usize, bool) {
+    let mut at = 0;
+    while let Some((base_delta, last_delta, len)) = bytes.get(at..).and_then(BatchHeader::hop) {
+        let last = segment.base() + u64::from(base_delta) + u64::from(last_delta);
+        let after = usize::try_from(len).ok().and_then(|len| at.checked_add(len));
+        match after {
+            Some(after) if last < want.offset && after < bytes.len() => at = after,
+            _ => break,
+        }
+    }
+    (at, at > 0)
+}
+
+fn offsets(segment: &Segment, header: &BatchHeader) -> (u64, u64) {
+    let first = segment.base() + u64::from(header.base_delta);
+    (first, first + u64::from(header.last_delta))
+}
+
+fn why(bad: Bad) -> Why {
+    match bad {
+        Bad::Newer { found, supported } => Why::Newer { found, supported },
+        Bad::Short { .. } | Bad::Corrupt => Why::Corrupt,
+    }
+}
+
+fn got(segment: &Segment, want: &Want, window: Window, walk: &Walk) -> Got {
+    let of = ChunkOf {
+        base: segment.base(),
+        timestamps: segment.timestamps,
+        offsets: want.offset..walk.next.min(want.end),
+    };
+    let range = walk.whole.start as u32..walk.whole.end as u32;
+    Got { chunk: Chunk::stored(window.block, range, of), position: want.position + walk.whole.end as u64 }
+}
+
+/// The body of a compressed batch in a block of its own, checked.
+fn unpack(segment: &Segment, block: &Block, at: usize, header: &BatchHeader) -> Result<Block, Why> {
+    let bytes = &block.bytes()[at..];
+    let stored = &bytes[header.body_start()..header.total_len() as usize];
+    let len = header.uncompressed_len(bytes).ok_or(Why::Corrupt)?;
+    let body = compress::decompress(header.codec, stored, len, MAX_BATCH_BYTES).map_err(why)?;
+    body::validate(header, &body).map_err(why)?;
+    Ok(Block::owned(segment.at.clone(), body))
+}
+
+fn unpacked(segment: &Segment, want: &Want, block: Block, at: usize, header: BatchHeader) -> Got {
+    let (_, last) = offsets(segment, &header);
+    let of = ChunkOf {
+        base: segment.base(),
+        timestamps: segment.timestamps,
+        offsets: want.offset..(last + 1).min(want.end),
+    };
+    let position = want.position + at as u64 + header.total_len();
+    Got { chunk: Chunk::unpacked(Arc::new(block), header, of), position }
+}
+
+/// One batch is bad, and its boundary is known.
+fn lost_batch(segment: &Segment, want: &Want, at: usize, header: BatchHeader, why: Why) -> Damage {
+    let (first, last) = offsets(segment, &header);
+    let byte = want.position + at as u64;
+    Damage { why, byte, lost: first.max(want.offset)..last + 1, resume: Some(byte + header.total_len()) }
+}
+
+/// A header is bad: the next sound one behind it tells what is lost.
+fn lost_way(ground: &Ground, segment: &Segment, want: &Want, at: usize, flaw: Flaw) -> Damage {
+    let byte = want.position + at as u64;
+    let end = segment.seal().map_or(want.end, |seal| seal.footer.next_base.min(want.end));
+    let why = match flaw {
+        Flaw::Header(why) | Flaw::Body(_, why) => why,
+        Flaw::Short(_) => Why::Corrupt,
+    };
+    match scan::next_header(ground, segment, byte + 1) {
+        Ok(Some((position, header))) => {
+            let (first, _) = offsets(segment, &header);
+            let resume = (first < end).then_some(position);
+            Damage { why, byte, lost: want.offset..first.clamp(want.offset + 1, end.max(want.offset + 1)), resume }
+        }
+        Ok(None) => Damage { why, byte, lost: want.offset..end.max(want.offset + 1), resume: None },
+        Err(e) => lost_window(segment, want, WINDOW, Why::Io(e)),
+    }
+}
+
+/// The bytes could not be had at all: what lies in that stretch of the file, as the index knows it.
+fn lost_window(segment: &Segment, want: &Want, bytes: usize, why: Why) -> Damage {
+    let end = segment.seal().map_or(want.end, |seal| seal.footer.next_base.min(want.end));
+    let behind = segment.known_place_from(want.position + bytes as u64);
+    let (offset, resume) = match behind {
+        Some((offset, position)) if offset > want.offset && offset < end => (offset, Some(position)),
+        _ => (end.max(want.offset + 1), None),
+    };
+    Damage { why, byte: want.position, lost: want.offset..offset, resume }
+}

@@ -1,0 +1,268 @@
+//! The newest bytes of a partition, kept in memory so that readers at the tail make no system call.
+//!
+//! ```text
+//!            floor                     head
+//!   ──────────┼─────────────────────────┼──────▶ stream position
+//!   overwritten│  held: one ring of words│ not written yet
+//! ```
+//!
+//! One writer (under the partition's writer lock) and any number of readers, without a lock between them: the ring is made of
+//! atomic words, and `floor` works as a sequence lock. The writer raises `floor` *before* it overwrites, a reader looks at
+//! `floor` *after* it copied; a copy that the writer may have touched is thrown away and read from the file instead. Positions
+//! count the bytes of the partition over all its segments (a *stream position*), so that the ring goes on over a roll.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+const WORD: u64 = 8;
+
+/// A ring over the last bytes written to one partition.
+pub(crate) struct Tail {
+    words: Box<[AtomicU64]>,
+    floor: AtomicU64,
+    head: AtomicU64,
+    budget: Arc<TailBudget>,
+}
+
+/// How much memory the rings of one log may take together.
+pub(crate) struct TailBudget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl TailBudget {
+    pub(crate) fn new(limit: usize) -> Arc<TailBudget> {
+        Arc::new(TailBudget { limit, used: AtomicUsize::new(0) })
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        // Relaxed: only the sum matters, nothing is published with it.
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                used.checked_add(bytes).filter(|&sum| sum <= self.limit)
+            })
+            .is_ok()
+    }
+}
+
+impl Tail {
+    /// A ring of `bytes` (a power of two) that begins at stream position `start`; `None` if the log's budget is used up.
+    pub(crate) fn new(budget: &Arc<TailBudget>, bytes: usize, start: u64) -> Option<Tail> {
+        assert!(bytes.is_power_of_two() && bytes >= 64, "a ring is a power of two");
+        if !budget.take(bytes) {
+            return None;
+        }
+        let words = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+        Some(Tail {
+            words,
+            floor: AtomicU64::new(start),
+            head: AtomicU64::new(start),
+            budget: Arc::clone(budget),
+        })
+    }
+
+    fn capacity(&self) -> u64 {
+        self.words.len() as u64 * WORD
+    }
+
+    /// Adds `bytes`, which begin at stream position `at`. Called by the one writer only.
+    ///
+    /// Bytes that do not follow the head (the writer skipped some) restart the ring at `at`.
+    pub(crate) fn push(&self, at: u64, bytes: &[u8]) {
+        let end = at + bytes.len() as u64;
+        // Words are shared between neighbours, so the word that holds `end` counts as overwritten too.
+        let overwritten = (end + WORD).saturating_sub(self.capacity());
+        let floor = if self.head.load(Ordering::Relaxed) == at { overwritten } else { overwritten.max(at) };
+        if floor > self.floor.load(Ordering::Relaxed) {
+            self.floor.store(floor, Ordering::Relaxed);
+        }
+        fence(Ordering::Release); // pairs with the Acquire fence in `copy`: who sees a new word sees the new floor
+        let skipped = bytes.len().saturating_sub(self.words.len() * 8 - 16);
+        self.store(at + skipped as u64, &bytes[skipped..]);
+        if skipped > 0 {
+            self.floor.fetch_max(at + skipped as u64, Ordering::Relaxed);
+        }
+        self.head.store(end, Ordering::Release); // pairs with the Acquire load in `copy`
+    }
+
+    fn store(&self, mut at: u64, mut bytes: &[u8]) {
+        let lead = (at % WORD) as usize;
+        if lead != 0 {
+            let n = bytes.len().min(8 - lead);
+            self.patch(at, lead, &bytes[..n]);
+            at += n as u64;
+            bytes = &bytes[n..];
+        }
+        let mut whole = bytes.chunks_exact(8);
+        for chunk in &mut whole {
+            let word = u64::from_le_bytes(chunk.try_into().expect("chunks of eight"));
+            self.word(at).store(word, Ordering::Relaxed);
+            at += WORD;
+        }
+        if !whole.remainder().is_empty() {
+            self.patch(at, 0, whole.remainder());
+        }
+    }
+
+    fn patch(&self, at: u64, lead: usize, bytes: &[u8]) {
+        let slot = self.word(at);
+        let mut word = slot.load(Ordering::Relaxed).to_le_bytes();
+        word[lead..lead + bytes.len()].copy_from_slice(bytes);
+        slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        let mask = self.words.len() - 1;
+        &self.words[(at / WORD) as usize & mask]
+    }
+
+    /// How many bytes from stream position `at` on are held, 0 if that place is not.
+    pub(crate) fn held_from(&self, at: u64) -> u64 {
+        let head = self.head.load(Ordering::Acquire);
+        if at < self.floor.load(Ordering::Relaxed) { 0 } else { head.saturating_sub(at) }
+    }
+
+    /// Copies the bytes at stream position `at`; `false` if they are not, or no longer, all held (what was copied is void).
+    pub(crate) fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        let end = at + into.len() as u64;
+        if end > self.head.load(Ordering::Acquire) || at < self.floor.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.load(at, into);
+        fence(Ordering::Acquire); // pairs with the Release fence in `push`
+        at >= self.floor.load(Ordering::Relaxed)
+    }
+
+    fn load(&self, mut at: u64, mut into: &mut [u8]) {
+        let lead = (at % WORD) as usize;
+        if lead != 0 {
+            let n = into.len().min(8 - lead);
+            let word = self.word(at).load(Ordering::Relaxed).to_le_bytes();
+            into[..n].copy_from_slice(&word[lead..lead + n]);
+            at += n as u64;
+            into = &mut into[n..];
+        }
+        let mut whole = into.chunks_exact_mut(8);
+        for chunk in &mut whole {
+            chunk.copy_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
+            at += WORD;
+        }
+        let rest = whole.into_remainder();
+        if !rest.is_empty() {
+            let word = self.word(at).load(Ordering::Relaxed).to_le_bytes();
+            rest.copy_from_slice(&word[..rest.len()]);
+        }
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.words.len() * 8, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tail(bytes: usize, start: u64) -> Tail {
+        Tail::new(&TailBudget::new(1 << 20), bytes, start).unwrap()
+    }
+
+    #[test]
+    fn what_was_pushed_comes_back_at_every_alignment() {
+        for start in 0..9 {
+            let tail = tail(256, start);
+            let bytes: Vec<u8> = (0..100u8).collect();
+            let mut at = start;
+            for piece in [&bytes[..1], &bytes[1..13], &bytes[13..64], &bytes[64..]] {
+                tail.push(at, piece);
+                at += piece.len() as u64;
+            }
+            for from in 0..100 {
+                let mut got = vec![0; 100 - from];
+                assert!(tail.copy(start + from as u64, &mut got));
+                assert_eq!(got, bytes[from..]);
+            }
+        }
+    }
+
+    #[test]
+    fn overwritten_and_unwritten_places_are_not_held() {
+        let tail = tail(64, 0);
+        let mut at = 0;
+        for n in 0..20u8 {
+            tail.push(at, &[n; 10]);
+            at += 10;
+        }
+        let mut got = [0; 10];
+        assert!(tail.copy(190, &mut got));
+        assert_eq!(got, [19; 10]);
+        assert!(!tail.copy(100, &mut got));
+        assert!(!tail.copy(195, &mut got));
+        assert_eq!(tail.held_from(0), 0);
+        assert_eq!(tail.held_from(190), 10);
+    }
+
+    #[test]
+    fn a_piece_larger_than_the_ring_leaves_its_end() {
+        let tail = tail(64, 0);
+        let bytes: Vec<u8> = (0..200u8).collect();
+        tail.push(0, &bytes);
+        let mut got = [0; 8];
+        assert!(tail.copy(192, &mut got));
+        assert_eq!(got, bytes[192..]);
+        assert!(!tail.copy(0, &mut got));
+    }
+
+    #[test]
+    fn a_piece_that_does_not_follow_restarts_the_ring() {
+        let tail = tail(64, 0);
+        tail.push(0, &[1; 8]);
+        tail.push(16, &[2; 8]);
+        let mut got = [0; 8];
+        assert!(!tail.copy(0, &mut got));
+        assert!(!tail.copy(8, &mut got));
+        assert!(tail.copy(16, &mut got));
+    }
+
+    #[test]
+    fn rings_share_one_budget_and_give_it_back() {
+        let budget = TailBudget::new(128);
+        let first = Tail::new(&budget, 128, 0);
+        assert!(first.is_some());
+        assert!(Tail::new(&budget, 64, 0).is_none());
+        drop(first);
+        assert!(Tail::new(&budget, 64, 0).is_some());
+    }
+
+    #[test]
+    fn readers_beside_a_writer_never_see_torn_bytes() {
+        let tail = tail(1024, 0);
+        let pattern = |at: u64| (at.wrapping_mul(0x9E37_79B9) >> 8) as u8;
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut got = [0; 40];
+                    let mut last = 0;
+                    while last < 60_000 {
+                        let head = tail.head.load(Ordering::Acquire);
+                        let at = head.saturating_sub(300);
+                        if head >= 40 && tail.copy(at, &mut got) {
+                            for (i, byte) in got.iter().enumerate() {
+                                assert_eq!(*byte, pattern(at + i as u64));
+                            }
+                        }
+                        last = head;
+                    }
+                });
+            }
+            let mut at = 0;
+            while at < 70_000 {
+                let piece: Vec<u8> = (at..at + 1 + at % 90).map(pattern).collect();
+                tail.push(at, &piece);
+                at += piece.len() as u64;
+            }
+        });
+    }
+}
