@@ -112,7 +112,7 @@ pub(crate) fn check_body_crc(header: &BatchHeader, body: &[u8]) -> bool {
     u64::from(header.body_len) == body.len() as u64 && crc(body) == header.body_crc
 }
 
-impl<'b> Iterator for Records<'b> {
+impl Iterator for Records<'_> {
     type Item = Result<RawRecord, Bad>;
 
     #[inline]

@@ -7,6 +7,7 @@ use super::body::{EVENT_TIME, EXTENSION, HEADERS, KEY, RawRecord, VALUE};
 use super::compress::{Codec, compress};
 use super::extension::{Extension, MAX_EXTENSION_LEN};
 use super::wire::{crc, overwrite, put_bytes};
+use crate::clock::Timestamp;
 use crate::record::Record;
 use crate::varint;
 use std::borrow::Cow;
@@ -110,7 +111,7 @@ impl Encoder {
             "the records of a sparse batch are given their offsets"
         );
         let headers = record.headers();
-        let time = record.timestamp().map(|time| time.as_millis());
+        let time = record.timestamp().map(Timestamp::as_millis);
         let mut attributes = 0;
         if !headers.is_empty() {
             attributes |= HEADERS;
@@ -451,7 +452,6 @@ pub(crate) fn size_of(record: &Record<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Timestamp;
     use crate::format::body::{check_body_crc, records, validate};
 
     const PLACE: Place = Place {

@@ -91,7 +91,7 @@ impl Footer {
     }
 
     fn is_sound(&self) -> bool {
-        self.next_base <= i64::MAX as u64 && self.last.is_none_or(|last| last < self.next_base)
+        i64::try_from(self.next_base).is_ok() && self.last.is_none_or(|last| last < self.next_base)
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod batch;
 pub(crate) mod body;
 pub(crate) mod compress;
 pub(crate) mod encoder;
+pub(crate) mod epoch;
 pub(crate) mod extension;
 pub(crate) mod footer;
 pub(crate) mod index;

@@ -147,7 +147,7 @@ impl SegmentHeader {
     /// `base` at the very end of the offsets is allowed: such a partition can only be read.
     fn is_sound(&self) -> bool {
         let gap = self.gap != GapReason::None;
-        self.base <= i64::MAX as u64
+        i64::try_from(self.base).is_ok()
             && self.offset_span > 0
             && if gap {
                 self.expected < self.base

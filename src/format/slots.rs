@@ -46,7 +46,7 @@ pub(crate) struct Slots {
 
 /// Which slot a generation goes into.
 pub(crate) fn slot_of(generation: u64) -> usize {
-    if generation % 2 == 0 { 0 } else { 1 }
+    usize::from(generation & 1 == 1)
 }
 
 /// Where a generation's slot begins in its file.

@@ -91,8 +91,11 @@ impl<'a> Reader<'a> {
 
     /// Six bytes; the upper two are zero.
     pub(crate) fn u48(&mut self) -> Option<u64> {
-        let [a, b, c, d, e, f] = self.array()?;
-        Some(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+        let low: [u8; 6] = self.array()?;
+        let mut all = [0; 8];
+        let (place, _) = all.split_at_mut(low.len());
+        place.copy_from_slice(&low);
+        Some(u64::from_le_bytes(all))
     }
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
@@ -152,8 +155,9 @@ pub(crate) fn put_u32(out: &mut Vec<u8>, n: u32) {
 
 /// The lower six bytes.
 pub(crate) fn put_u48(out: &mut Vec<u8>, n: u64) {
-    let [a, b, c, d, e, f, _, _] = n.to_le_bytes();
-    out.extend_from_slice(&[a, b, c, d, e, f]);
+    let all = n.to_le_bytes();
+    let (low, _) = all.split_at(6);
+    out.extend_from_slice(low);
 }
 
 pub(crate) fn put_u64(out: &mut Vec<u8>, n: u64) {
