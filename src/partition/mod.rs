@@ -1,1 +1,367 @@
-//! (to be written)
+//! One ordered sequence of records: appended by one writer at a time, read by anybody, without a lock between them.
+//!
+//! * [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
+//! * [`examine`] and [`classify`] say what is on disk at opening, [`recovery`] does what has to be done about it.
+//! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
+
+mod classify;
+pub(crate) mod entries;
+mod examine;
+pub(crate) mod home;
+mod manifest;
+pub(crate) mod place;
+pub(crate) mod progress;
+pub(crate) mod reader;
+mod recovery;
+pub(crate) mod report;
+mod roll;
+mod segments;
+pub(crate) mod settings;
+mod sync;
+mod writer;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{Error, Result};
+use crate::format::encoder::{self, Encoder};
+use crate::offset::{Offset, PartitionId, Position, TopicPartition};
+use crate::record::Record;
+use crate::segment::tail::Tail;
+use examine::Found;
+use home::{Home, Owner};
+use place::Place;
+use progress::Progress;
+use report::RecoveryReport;
+use segments::Segments;
+use settings::Settings;
+use writer::{After, Health, Writer};
+
+/// One ordered sequence of records. A cheap clone, `Send + Sync`.
+///
+/// Offsets begin at 0 and ascend; they may have gaps. Any number of threads may append and read.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// let log = thalweg::Log::in_memory();
+/// let orders = log.create_topic("orders", thalweg::TopicConfig::new().partitions(1))?;
+/// let partition = orders.partition(0)?;
+/// partition.append(("customer-7", "2 x espresso"))?;
+/// for entry in partition.entries(..) {
+///     assert_eq!(entry?.value_str()?, "2 x espresso");
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Partition {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    this: Weak<Inner>,
+    pub(crate) place: Place,
+    pub(crate) home: Arc<Home>,
+    owner: Arc<dyn Owner>,
+    settings: RwLock<Arc<Settings>>,
+    segments: RwLock<Arc<Segments>>,
+    pub(crate) progress: Progress,
+    writer: Mutex<Writer>,
+    gate: sync::Gate,
+}
+
+/// Bytes of a partition's ring of newest bytes.
+const TAIL_BYTES: usize = 256 << 10;
+
+impl Inner {
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read())
+    }
+
+    /// The segments as they are now. Take the visible end first: what it covers is in the snapshot then.
+    pub(crate) fn segments(&self) -> Arc<Segments> {
+        Arc::clone(&self.segments.read())
+    }
+
+    fn change_segments(&self, change: impl FnOnce(&mut Segments)) {
+        let mut segments = self.segments.write();
+        change(Arc::make_mut(&mut segments));
+    }
+
+    fn new_tail(&self, start: u64) -> Option<Arc<Tail>> {
+        Tail::new(&self.home.tails, TAIL_BYTES, start).map(Arc::new)
+    }
+
+    fn tail_for_write(&self) -> Option<Arc<Tail>> {
+        self.segments.read().tail.clone()
+    }
+}
+
+impl Partition {
+    /// Opens a partition: reads, and changes nothing. Damage is a finding, and the partition then refuses appends.
+    pub(crate) fn open(
+        place: Place,
+        home: Arc<Home>,
+        owner: Arc<dyn Owner>,
+        settings: Settings,
+        report: &mut RecoveryReport,
+    ) -> Result<Partition> {
+        let found = examine::examine(&place, &home, &settings, report)?;
+        // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
+        let end = if settings.below_power() || found.work.is_none() { found.next } else { found.durable };
+        let used = place.used;
+        let inner = Arc::new_cyclic(|this| Inner {
+            this: Weak::clone(this),
+            progress: Progress::new(end, found.durable),
+            segments: RwLock::new(Arc::new(found.segments.clone())),
+            writer: Mutex::new(Writer::of(found, used)),
+            place,
+            home,
+            owner,
+            settings: RwLock::new(Arc::new(settings)),
+            gate: sync::Gate::default(),
+        });
+        Ok(Partition { inner })
+    }
+
+    /// Does what opening left to do: steps 9 to 14. A damaged partition stays as it is.
+    pub(crate) fn finish_recovery(&self) -> Result<()> {
+        let mut writer = self.inner.writer.lock();
+        if matches!(writer.health, Health::Sound) { self.inner.finish_work(&mut writer) } else { Ok(()) }
+    }
+
+    /// Everything appended so far survives a power loss when this returns.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.inner.sync_all()
+    }
+
+    /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
+    pub(crate) fn close(&self) -> Result<bool> {
+        let mut writer = self.inner.writer.lock();
+        if !matches!(writer.health, Health::Sound) {
+            return Ok(false);
+        }
+        if !writer.used {
+            return Ok(true);
+        }
+        self.inner.finish_work(&mut writer)?;
+        drop(writer);
+        self.inner.sync_all()?;
+        let mut writer = self.inner.writer.lock();
+        if let Some(active) = writer.active() {
+            active.segment.save_index(&self.inner.home.ground);
+        }
+        self.inner.keep_point(&mut writer);
+        Ok(matches!(writer.health, Health::Sound))
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.inner.writer.lock().is_dirty()
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.inner.progress
+    }
+
+    /// Its number within the topic.
+    pub fn id(&self) -> PartitionId {
+        self.inner.place.at.partition()
+    }
+
+    /// Its topic and number.
+    pub fn topic_partition(&self) -> TopicPartition {
+        self.inner.place.at.clone()
+    }
+
+    /// Appends one record and tells where it is. What `Ok` means is set by the topic's [`Durability`](settings::Durability).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RecordTooLarge`], [`Error::KeyRequired`], [`Error::InvalidTimestamp`] for the record; [`Error::NoSpace`],
+    /// [`Error::Io`], [`Error::Poisoned`], [`Error::Corruption`] for the disk: nothing was done. After
+    /// [`Error::Indeterminate`] the record may or may not be there when the log is opened again.
+    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
+        let record = record.into();
+        let offsets = self.append_records(None, |encoder, settings| self.push(encoder, settings, &record))?;
+        Ok(self.inner.place.at.at(offsets.start))
+    }
+
+    /// Appends records as one atomic batch: after any crash all of them are there, or none. No records: an empty range at the
+    /// end, and nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Partition::append); `RecordTooLarge` too if the batch is larger than the topic's `max_batch_bytes`.
+    pub fn append_all<'a, R: Into<Record<'a>>>(&self, records: impl IntoIterator<Item = R>) -> Result<Range<Offset>> {
+        self.append_records(None, |encoder, settings| self.push_all(encoder, settings, records))
+    }
+
+    /// As [`append_all`](Partition::append_all), if the partition still ends at `end`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`], with the actual end, if it does not: nothing was done. The answer is given only when what it rests
+    /// on is durable at the topic's level.
+    pub fn append_at<'a, R: Into<Record<'a>>>(
+        &self,
+        end: Offset,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Range<Offset>> {
+        self.append_records(Some(end), |encoder, settings| self.push_all(encoder, settings, records))
+    }
+
+    fn push_all<'a, R: Into<Record<'a>>>(
+        &self,
+        encoder: &mut Encoder,
+        settings: &Settings,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<()> {
+        for record in records {
+            self.push(encoder, settings, &record.into())?;
+        }
+        Ok(())
+    }
+
+    fn push(&self, encoder: &mut Encoder, settings: &Settings, record: &Record<'_>) -> Result<()> {
+        let too_large = |size, limit: u32, setting| Err(Error::RecordTooLarge { size, limit: u64::from(limit), setting });
+        let size = encoder::size_of(record);
+        if size > u64::from(settings.max_record_bytes) {
+            return too_large(size, settings.max_record_bytes, "max_record_bytes");
+        }
+        if settings.keyed && record.key().is_none() {
+            return Err(Error::KeyRequired { topic: self.inner.place.at.topic().into() });
+        }
+        encoder.push(record);
+        let body = encoder.body_len() as u64;
+        if body > u64::from(settings.max_batch_bytes) {
+            return too_large(body, settings.max_batch_bytes, "max_batch_bytes");
+        }
+        Ok(())
+    }
+
+    /// The whole way in: encode outside the lock, append under it, wait for the level outside it again.
+    fn append_records(
+        &self,
+        expected: Option<Offset>,
+        fill: impl FnOnce(&mut Encoder, &Settings) -> Result<()>,
+    ) -> Result<Range<Offset>> {
+        let inner = &*self.inner;
+        inner.home.check_open()?;
+        let settings = inner.settings();
+        let mut encoder = inner.home.encoder();
+        let result = self.append_encoded(&mut encoder, &settings, expected, fill);
+        inner.home.give_back(encoder);
+        result
+    }
+
+    fn append_encoded(
+        &self,
+        encoder: &mut Encoder,
+        settings: &Settings,
+        expected: Option<Offset>,
+        fill: impl FnOnce(&mut Encoder, &Settings) -> Result<()>,
+    ) -> Result<Range<Offset>> {
+        fill(encoder, settings)?;
+        let records = u64::from(encoder.count());
+        if records == 0 {
+            return self.append_nothing(expected);
+        }
+        encoder.finish(settings.compression.codec());
+        let (first, after) = self.inner.append(encoder, expected.map(Offset::get))?;
+        let end = first + records;
+        match after {
+            After::Nothing => {}
+            After::Wait(end) => self.inner.acknowledge(end)?,
+            After::Sync => self.inner.acknowledge(end)?,
+        }
+        Ok(Offset::new(first)..Offset::new(end))
+    }
+
+    fn append_nothing(&self, expected: Option<Offset>) -> Result<Range<Offset>> {
+        let end = Offset::new(self.inner.writer.lock().next);
+        match expected {
+            Some(expected) if expected != end => Err(Error::conflict(&self.inner.place.at, expected.get(), end.get())),
+            _ => Ok(end..end),
+        }
+    }
+
+    /// First readable offset .. offset of the next record. Every offset below the end is visible.
+    pub fn offsets(&self) -> Range<Offset> {
+        let end = self.inner.progress.end();
+        Offset::new(self.inner.segments().log_start).min(end)..end
+    }
+
+    /// Ends the present segment and begins the next one, so that the present one can be removed or compacted. Nothing is done
+    /// if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Partition::append).
+    pub fn roll(&self) -> Result<()> {
+        let inner = &*self.inner;
+        let mut writer = inner.writer.lock();
+        inner.make_ready(&mut writer)?;
+        if writer.active().is_none_or(crate::segment::active::ActiveSegment::is_empty) {
+            return Ok(());
+        }
+        inner.home.evidence.held()?;
+        let next = writer.next;
+        inner.seal_active(&mut writer, next)?;
+        inner.begin_segment(&mut writer, &inner.settings())
+    }
+
+    /// Runs recovery for this partition alone, after [`Error::Poisoned`]; the rest of the log goes on. The report says what
+    /// was cut; it is empty if nothing had to be.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] or [`Error::NoSpace`] if it cannot be done now: the partition stays as it is.
+    pub fn recover(&self) -> Result<RecoveryReport> {
+        let inner = &*self.inner;
+        inner.home.check_open()?;
+        inner.home.evidence.held()?;
+        let mut report = RecoveryReport::default();
+        let mut writer = inner.writer.lock();
+        if matches!(writer.health, Health::Sound) && writer.work.is_none() {
+            return Ok(report);
+        }
+        let place = Place { used: writer.used, ..inner.place.clone() };
+        let found = examine::examine(&place, &inner.home, &inner.settings(), &mut report)?;
+        let end = found.next;
+        inner.change_segments(|segments| *segments = found.segments.clone());
+        *writer = Writer::of(found, place.used);
+        if matches!(writer.health, Health::Sound) {
+            inner.finish_work(&mut writer)?;
+            inner.progress.publish(end);
+        }
+        Ok(report)
+    }
+}
+
+impl Writer {
+    fn of(found: Found, used: bool) -> Writer {
+        Writer {
+            rear: found.rear,
+            next: found.next,
+            last_append: found.last_append,
+            health: found.health,
+            work: found.work,
+            manifest: found.manifest,
+            used,
+            synced: 0,
+            pointed: 0,
+            checked: 0,
+            sync_asked: false,
+        }
+    }
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition").field("at", &self.inner.place.at).field("offsets", &self.offsets()).finish()
+    }
+}

@@ -1,0 +1,413 @@
+//! Steps 7 and 8: how far the last segment is right, and what the first byte that is not right means.
+//!
+//! A torn tail is an interrupted write and is cut. Damage is not: cutting there would lose acknowledged records. The evidence
+//! that tells them apart, strongest first: the file is shorter than a recovery point, or has a successor; the same boot (the
+//! cache was whole, so that a tail can only be short); valid batches behind the place, and what they knew to be durable.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::examine::{Cut, Work};
+use super::home::Home;
+use super::place::Place;
+use super::report::{Finding, FindingKind, RecoveryReport};
+use super::segments::{Segments, Slot, lost, read_header};
+use super::settings::{OnSuspectTail, Settings};
+use super::writer::{Health, Rear};
+use crate::error::{Error, Result};
+use crate::format::segment::{Accumulator, FOOTER_LEN, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::state::Point;
+use crate::io::{File, OpenMode};
+use crate::offset::Offset;
+use crate::segment::Segment;
+use crate::segment::active::seal_of;
+use crate::segment::scan::{self, Scan, ScanStop, Start};
+
+/// What the last segment says about the partition.
+pub(crate) struct Verdict {
+    pub(crate) rear: Rear,
+    pub(crate) next: u64,
+    pub(crate) durable: u64,
+    pub(crate) last_append: u64,
+    pub(crate) health: Health,
+    pub(crate) work: Option<Work>,
+    /// Offset after the last record, if the next one goes behind a gap.
+    pub(crate) gap_from: Option<u64>,
+}
+
+/// The last segment under examination.
+struct Last<'a> {
+    place: &'a Place,
+    home: &'a Home,
+    settings: &'a Settings,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    header: SegmentHeader,
+    len: u64,
+    /// Everything below was synced (E1), and how far that is.
+    synced: Option<Point>,
+    same_boot: bool,
+}
+
+/// What a place that is not a valid batch means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    Whole,
+    Torn,
+    Suspect,
+    Damaged,
+}
+
+pub(crate) fn last_segment(
+    place: &Place,
+    home: &Home,
+    settings: &Settings,
+    segments: &Segments,
+    remade: bool,
+    report: &mut RecoveryReport,
+) -> Result<Verdict> {
+    let point = home.evidence.point(place.topic, place.at.partition().get());
+    let Some(slot) = segments.slots.last() else {
+        return nothing_left(place, point.as_ref(), segments.log_start);
+    };
+    let file = home.ground.handles.storage().open(&slot.path, OpenMode::Read);
+    let file = file.map_err(|e| Error::io("open", &slot.path, e))?;
+    let header = read_header(&*file, slot, place, home.log)?;
+    let len = file.len().map_err(|e| Error::io("read", &slot.path, e))?;
+    if let Some(point) = &point
+        && (point.base, point.generation) > (header.base, header.generation)
+    {
+        let lost = lost(&place.at, header.base.max(segments.log_start), point.offset);
+        return Err(Error::corruption(&slot.path, len, lost));
+    }
+    let checked = home.evidence.checked(place.topic, place.at.partition().get());
+    let era = era(home, &header, point.as_ref(), checked.as_ref());
+    let same_boot = home.evidence.same_boot_since(era);
+    let here = |point: Option<Point>| point.filter(|p| (p.base, p.generation) == (header.base, header.generation));
+    let synced = here(point.clone());
+    let last = Last { place, home, settings, path: slot.path.clone(), file, header, len, synced, same_boot };
+    let clean = home.evidence.clean() && point.is_some();
+    let checked = here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
+    if clean && !remade { last.strict(slot) } else { last.judge(slot, checked, remade, report) }
+}
+
+/// No segment at all: fine if everything was removed in order, which leaves a manifest; else they are lost.
+fn nothing_left(place: &Place, point: Option<&Point>, log_start: u64) -> Result<Verdict> {
+    match point {
+        Some(point) if point.offset > 0 || point.base > 0 => {
+            Err(Error::corruption(&place.dir, 0, lost(&place.at, log_start, point.offset)))
+        }
+        _ => Ok(Verdict {
+            rear: Rear::first(),
+            next: log_start,
+            durable: log_start,
+            last_append: 0,
+            health: Health::Sound,
+            work: None,
+            gap_from: None,
+        }),
+    }
+}
+
+/// The opening since which this partition has had no other witness.
+fn era(home: &Home, header: &SegmentHeader, point: Option<&Point>, checked: Option<&Point>) -> u64 {
+    if crate::planted!(SAME_BOOT_BY_NEWEST_OPEN) {
+        return u64::MAX;
+    }
+    let number = |point: Option<&Point>| point.map_or(0, |point| point.open_number);
+    header.open_number.max(number(point)).max(number(checked)).max(home.evidence.newest_close() + 1)
+}
+
+impl Last<'_> {
+    fn io(&self, e: std::io::Error) -> Error {
+        Error::io("read", &self.path, e)
+    }
+
+    fn scan(&self, start: &Start) -> Result<Scan> {
+        scan::scan(&*self.file, &self.header, start, self.len, self.settings.index_interval).map_err(|e| self.io(e))
+    }
+
+    fn beginning(&self) -> Start {
+        let position = SEGMENT_HEADER_LEN as u64;
+        Start { position, next: self.header.base, accumulator: Accumulator::default() }
+    }
+
+    fn segment(&self) -> Segment {
+        let (at, times) = (self.place.at.clone(), self.settings.timestamps);
+        Segment::new(at, self.header.clone(), SEGMENT_HEADER_LEN as u64, self.path.clone(), times)
+    }
+
+    /// After a clean close the last segment ends exactly where its recovery point says.
+    fn strict(&self, slot: &Arc<Slot>) -> Result<Verdict> {
+        let Some(point) = &self.synced else {
+            return Err(Error::corruption(&self.path, 0, None)); // closed in order, but in another segment
+        };
+        if point.position != self.len {
+            let byte = point.position.min(self.len);
+            return Err(Error::corruption(&self.path, byte, None));
+        }
+        let start = Start { position: point.position, next: point.offset, accumulator: point.accumulator.clone() };
+        let sealed = start.position >= SEGMENT_HEADER_LEN as u64 + FOOTER_LEN as u64
+            && self.footer_before(start.position)?.is_some();
+        if sealed {
+            return self.sealed(slot, start.position - FOOTER_LEN as u64, None);
+        }
+        let segment = self.segment();
+        segment.set_index(Default::default(), start.position);
+        Ok(self.resting(slot, segment, &start, start.position, None))
+    }
+
+    fn footer_before(&self, end: u64) -> Result<Option<crate::format::segment::Footer>> {
+        let at = end - FOOTER_LEN as u64;
+        let mut bytes = vec![0; FOOTER_LEN];
+        crate::io::read_full(&*self.file, &mut bytes, at).map_err(|e| self.io(e))?;
+        Ok(crate::format::segment::Footer::decode(&bytes, self.header.salt, at).ok())
+    }
+
+    /// The way after anything but a clean close.
+    fn judge(
+        &self,
+        slot: &Arc<Slot>,
+        checked: Option<Point>,
+        remade: bool,
+        report: &mut RecoveryReport,
+    ) -> Result<Verdict> {
+        let known = match (&checked, &self.synced) {
+            (Some(checked), Some(synced)) if checked.position < synced.position => Some(synced),
+            (Some(checked), _) => Some(checked),
+            (None, synced) => synced.as_ref(),
+        };
+        let start = known.map_or(self.beginning(), |point| Start {
+            position: point.position,
+            next: point.offset,
+            accumulator: point.accumulator.clone(),
+        });
+        if self.len < start.position {
+            let lost = lost(&self.place.at, self.header.base, start.next);
+            return Err(Error::corruption(&self.path, self.len, lost));
+        }
+        // A recovery point may lie behind a footer: after the seal was synced.
+        if start.position > SEGMENT_HEADER_LEN as u64
+            && start.position == self.len
+            && self.len >= (SEGMENT_HEADER_LEN + FOOTER_LEN) as u64
+            && self.footer_before(self.len)?.is_some()
+        {
+            return self.sealed(slot, self.len - FOOTER_LEN as u64, None);
+        }
+        let scan = self.scan(&start)?;
+        if let ScanStop::Sealed(_) = scan.stop {
+            let work = Work { distrust: self.distrust(self.len), ..Work::default() };
+            return self.sealed(slot, scan.end, Some(work));
+        }
+        let tail = self.tail(&scan, remade)?;
+        if tail == Tail::Damaged {
+            return self.damaged(slot, &scan, report);
+        }
+        Ok(self.cut(slot, &start, scan, tail, report))
+    }
+
+    /// Step 8.
+    fn tail(&self, scan: &Scan, remade: bool) -> Result<Tail> {
+        if remade {
+            return Ok(Tail::Damaged); // a later file exists, so this one was sealed and synced: it has lost its footer
+        }
+        if scan.end == self.len {
+            return Ok(Tail::Whole);
+        }
+        if crate::planted!(CUT_AT_DAMAGE) {
+            return Ok(Tail::Torn);
+        }
+        let tail = if self.same_boot { self.tail_in_same_boot(scan)? } else { self.tail_after_power_loss(scan)? };
+        match (tail, self.home.on_suspect_tail) {
+            (Tail::Suspect, OnSuspectTail::Damaged) => Ok(Tail::Damaged),
+            (tail, _) => Ok(tail),
+        }
+    }
+
+    fn tail_in_same_boot(&self, scan: &Scan) -> Result<Tail> {
+        if matches!(scan.stop, ScanStop::CutShort) {
+            return Ok(Tail::Torn);
+        }
+        let behind = scan::next_batch(&*self.file, &self.header, scan.end + 1, self.len).map_err(|e| self.io(e))?;
+        Ok(if behind.is_some() { Tail::Damaged } else { Tail::Suspect })
+    }
+
+    fn tail_after_power_loss(&self, scan: &Scan) -> Result<Tail> {
+        let mut from = scan.end + 1;
+        let mut valid_behind = false;
+        while let Some((position, batch)) =
+            scan::next_batch(&*self.file, &self.header, from, self.len).map_err(|e| self.io(e))?
+        {
+            let first = self.header.base + u64::from(batch.base_delta);
+            let watermark = match batch.watermark_back {
+                u32::MAX => 0,
+                back => first.saturating_sub(u64::from(back)),
+            };
+            if watermark > scan.next {
+                return Ok(Tail::Damaged); // what stood here was durable before this batch was built
+            }
+            valid_behind = true;
+            from = position + batch.total_len();
+        }
+        Ok(if valid_behind && !self.header.below_power() { Tail::Suspect } else { Tail::Torn })
+    }
+
+    fn damaged(&self, slot: &Arc<Slot>, scan: &Scan, report: &mut RecoveryReport) -> Result<Verdict> {
+        let end = readable_end(self.home, self.place, slot)?.unwrap_or(scan.next).max(scan.next);
+        let end = end.max(self.synced.as_ref().map_or(0, |point| point.offset));
+        let why = Error::corruption(&self.path, scan.end, lost(&self.place.at, scan.next, end.max(scan.next + 1)));
+        report_damage(self.place, &why, report);
+        let segment = self.segment();
+        segment.set_index(Default::default(), scan.end);
+        slot.install(Arc::new(segment));
+        Ok(Verdict {
+            rear: Rear::Closed { expected: end, link: Link::default(), stream: 0 },
+            next: end,
+            durable: self.durable(scan),
+            last_append: 0,
+            health: Health::Damaged(Arc::new(why)),
+            work: None,
+            gap_from: None,
+        })
+    }
+
+    fn durable(&self, scan: &Scan) -> u64 {
+        self.synced.as_ref().map_or(self.header.base, |point| point.offset).max(scan.durable.min(scan.next))
+    }
+
+    /// From the recovery point on, the bytes may be in the cache alone.
+    fn distrust(&self, end: u64) -> Option<(PathBuf, std::ops::Range<u64>)> {
+        let from = self.synced.as_ref().map_or(0, |point| point.position);
+        (from < end).then(|| (self.path.clone(), from..end))
+    }
+
+    /// The last segment is sealed: the next record goes into a new one.
+    fn sealed(&self, slot: &Arc<Slot>, at: u64, work: Option<Work>) -> Result<Verdict> {
+        let segment = self.segment();
+        let (footer, bytes) = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
+        let seal = seal_of(footer, &bytes);
+        let (next_base, last) = (seal.footer.next_base, seal.footer.last);
+        let link = seal.link;
+        let last_append = seal.footer.accumulator.last_append.max(0) as u64;
+        segment.set_seal(seal);
+        let durable = if work.is_some() {
+            self.synced.as_ref().map_or(self.header.base, |point| point.offset)
+        } else {
+            next_base
+        };
+        slot.install(Arc::new(segment));
+        let after = last.map_or(self.header.base, |last| last + 1);
+        Ok(Verdict {
+            rear: Rear::Closed { expected: after, link, stream: 0 },
+            next: next_base,
+            durable,
+            last_append,
+            health: Health::Sound,
+            work,
+            gap_from: (after < next_base).then_some(after),
+        })
+    }
+
+    fn resting(&self, slot: &Arc<Slot>, segment: Segment, end: &Start, len: u64, work: Option<Work>) -> Verdict {
+        let segment = Arc::new(segment);
+        slot.install(Arc::clone(&segment));
+        let durable = self.synced.as_ref().map_or(self.header.base, |point| point.offset);
+        Verdict {
+            rear: Rear::Resting { segment, len, next: end.next, accumulator: end.accumulator.clone() },
+            next: end.next,
+            durable,
+            last_append: end.accumulator.last_append.max(0) as u64,
+            health: Health::Sound,
+            work,
+            gap_from: None,
+        }
+    }
+
+    /// A tail that may be cut, or none: where the partition goes on.
+    fn cut(&self, slot: &Arc<Slot>, start: &Start, scan: Scan, tail: Tail, report: &mut RecoveryReport) -> Verdict {
+        let mut work = Work { distrust: self.distrust(scan.end), ..Work::default() };
+        if tail != Tail::Whole {
+            let cut = Cut { file: self.path.clone(), from: scan.end, to: self.len, quarantine: self.quarantine(scan.end) };
+            report.add(self.cut_finding(&cut, tail, scan.next));
+            work.cut = Some(cut);
+        }
+        let lost_acknowledged = !self.same_boot && self.header.below_power();
+        if (tail == Tail::Suspect || lost_acknowledged) && !crate::planted!(SPAN_SKIP_IGNORED) {
+            work.gap = Some(self.header.base.saturating_add(u64::from(self.header.offset_span)));
+        }
+        let segment = self.segment();
+        segment.set_index(scan.places, start.position);
+        let durable = scan.durable.min(scan.next);
+        let end = Start { position: scan.end, next: scan.next, accumulator: scan.accumulator };
+        let gap = work.gap.filter(|&to| to > end.next);
+        let mut verdict = self.resting(slot, segment, &end, end.position, Some(work));
+        verdict.durable = verdict.durable.max(durable);
+        if let Some(to) = gap {
+            report.add(self.gap_finding(end.next, to));
+            verdict.gap_from = Some(end.next);
+            verdict.next = to;
+        }
+        verdict
+    }
+
+    fn quarantine(&self, from: u64) -> PathBuf {
+        let at = &self.place.at;
+        let opening = self.header.open_number;
+        let name = format!("{at}-{:020}-{:08x}-{from}-{opening}", self.header.base, self.header.generation);
+        self.home.root.join("quarantine").join(name)
+    }
+
+    fn cut_finding(&self, cut: &Cut, tail: Tail, next: u64) -> Finding {
+        let kind = if tail == Tail::Suspect { FindingKind::SuspectTail } else { FindingKind::TornTail };
+        let mut finding = Finding::new(kind);
+        finding.at = Some(self.place.at.clone());
+        finding.offsets = Some(Offset::new(next)..Offset::new(next));
+        finding.bytes = cut.to - cut.from;
+        finding.file = Some(cut.file.clone());
+        finding.byte = Some(cut.from);
+        finding.quarantine = Some(cut.quarantine.clone());
+        finding
+    }
+
+    fn gap_finding(&self, from: u64, to: u64) -> Finding {
+        let mut finding = Finding::new(FindingKind::Gap);
+        finding.at = Some(self.place.at.clone());
+        finding.offsets = Some(Offset::new(from)..Offset::new(to));
+        finding.file = Some(self.path.clone());
+        finding
+    }
+}
+
+/// The offset after the last valid batch of a segment file, damaged or not; `None` if its header cannot be used.
+pub(crate) fn readable_end(home: &Home, place: &Place, slot: &Slot) -> Result<Option<u64>> {
+    let file = match home.ground.handles.storage().open(&slot.path, OpenMode::Read) {
+        Ok(file) => file,
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => return Ok(None),
+        Err(e) => return Err(Error::io("open", &slot.path, e)),
+    };
+    let header = match read_header(&*file, slot, place, home.log) {
+        Ok(header) => header,
+        Err(e) if e.is_corruption() => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let io = |e| Error::io("read", &slot.path, e);
+    let len = file.len().map_err(io)?;
+    let mut end = header.base;
+    let mut from = SEGMENT_HEADER_LEN as u64;
+    while let Some((position, batch)) = scan::next_batch(&*file, &header, from, len).map_err(io)? {
+        end = header.base + u64::from(batch.base_delta) + u64::from(batch.last_delta) + 1;
+        from = position + batch.total_len();
+    }
+    Ok(Some(end))
+}
+
+pub(crate) fn report_damage(place: &Place, why: &Error, report: &mut RecoveryReport) {
+    let mut finding = Finding::new(FindingKind::Damaged);
+    finding.at = Some(place.at.clone());
+    if let Error::Corruption { file, byte, lost, .. } = why {
+        finding.file = Some(file.to_path_buf());
+        finding.byte = Some(*byte);
+        finding.offsets = lost.as_ref().map(|lost| lost.1.clone());
+    }
+    report.add(finding);
+}

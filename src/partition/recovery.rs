@@ -1,0 +1,188 @@
+//! What recovery writes, steps 9 to 14 for one partition: at once where the topic is at `Power`, else before its first write.
+//!
+//! The order, which the crash tests walk through (a crash in between finds the same evidence and computes the same):
+//!
+//! 1. `OPEN` of this opening, synced
+//! 2. the tail to cut goes to `quarantine/`, synced, its directory too
+//! 3. the tail is cut
+//! 4. what may be in the cache alone is checked, written again in place, and synced (the cut with it); its directory too
+//! 5. a gap: the segment is sealed and the next one made behind it; an empty one is replaced through the manifest
+//! 6. leftovers are removed
+//! 7. a recovery point, un-synced
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Inner;
+use super::examine::{Cut, Work};
+use super::writer::{Health, Rear, Writer};
+use crate::error::{Error, Result};
+use crate::format::batch::Seed;
+use crate::format::segment::FOOTER_LEN;
+use crate::io::{File, OpenMode, write_full};
+use crate::segment::active::ActiveSegment;
+use crate::segment::scan::{Stream, sound};
+
+/// Bytes that are copied at once.
+const COPY: usize = 1 << 20;
+
+impl Inner {
+    /// Before a write: may this partition be written, and is what recovery left done?
+    pub(crate) fn make_ready(&self, writer: &mut Writer) -> Result<()> {
+        self.home.check_open()?;
+        match &writer.health {
+            Health::Sound => {}
+            Health::Poisoned(cause) => return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause))),
+            Health::Damaged(why) => return Err(why.again()),
+        }
+        self.finish_work(writer)?;
+        if let Rear::Resting { .. } = writer.rear {
+            self.home.evidence.open_number()?;
+            self.wake_rear(writer)?;
+        }
+        Ok(())
+    }
+
+    /// Steps 9 to 14, if they are not done. No space leaves them for later: the partition is read meanwhile.
+    pub(crate) fn finish_work(&self, writer: &mut Writer) -> Result<()> {
+        let Some(work) = writer.work.take() else { return Ok(()) };
+        match self.do_work(writer, &work) {
+            Ok(()) => {
+                self.made_durable(writer.next);
+                self.keep_point(writer);
+                Ok(())
+            }
+            Err(e) => {
+                if e.is_corruption() {
+                    writer.health = Health::Damaged(Arc::new(e.again()));
+                } else {
+                    writer.work = Some(work);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn do_work(&self, writer: &mut Writer, work: &Work) -> Result<()> {
+        self.home.evidence.open_number()?; // 1
+        if let Some(cut) = &work.cut {
+            self.keep_aside(cut)?; // 2
+            let file = self.open_for_write(&cut.file)?;
+            file.set_len(cut.from).map_err(|e| Error::io("truncate", &cut.file, e))?; // 3
+            if work.distrust.is_none() {
+                file.sync_data().map_err(|e| Error::io("sync", &cut.file, e))?;
+            }
+        }
+        if let Some((path, range)) = &work.distrust {
+            self.write_again(path, range)?; // 4
+        }
+        if let Some(base) = work.gap {
+            self.leave_gap(writer, base)?; // 5
+        }
+        for path in &work.leftovers {
+            match self.home.ground.storage.remove_file(path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", path, e)),
+                _ => {} // 6
+            }
+        }
+        Ok(())
+    }
+
+    fn open_for_write(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.home.ground.storage.open(path, OpenMode::Write).map_err(|e| Error::io("open", path, e))
+    }
+
+    /// Copies all of the tail, so that nothing is lost by cutting it.
+    fn keep_aside(&self, cut: &Cut) -> Result<()> {
+        let storage = &self.home.ground.storage;
+        let dir = cut.quarantine.parent().expect("a file in the quarantine");
+        match storage.create_dir(dir) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::io("create", dir, e)),
+            _ => {}
+        }
+        let path = &cut.quarantine;
+        let copy = match storage.open(path, OpenMode::CreateNew) {
+            // An earlier try that did not finish: the tail is still there, so it is copied again.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => storage.open(path, OpenMode::Write),
+            made => made,
+        };
+        let copy = copy.map_err(|e| Error::io("create", path, e))?;
+        let from = storage.open(&cut.file, OpenMode::Read).map_err(|e| Error::io("open", &cut.file, e))?;
+        let mut stream = Stream::new(&*from, cut.to);
+        let mut at = cut.from;
+        while at < cut.to {
+            let bytes = stream.at(at, COPY).map_err(|e| Error::io("read", &cut.file, e))?;
+            if bytes.is_empty() {
+                break; // cut already, by an earlier try
+            }
+            write_full(&*copy, bytes, at - cut.from).map_err(|e| Error::io("write", path, e))?;
+            at += bytes.len() as u64;
+        }
+        copy.sync_all().map_err(|e| Error::io("sync", path, e))?;
+        storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        storage.sync_dir(&self.home.root).map_err(|e| Error::io("sync", &self.home.root, e))
+    }
+
+    /// The cache may hold what a failed write-back took from the medium: every batch is checked, and the same bytes are written
+    /// in place and synced, before anything rests on them.
+    fn write_again(&self, path: &PathBuf, range: &Range<u64>) -> Result<()> {
+        let file = self.open_for_write(path)?;
+        let snapshot = self.segments();
+        let segment = snapshot.slots.last().and_then(|slot| slot.opened()).expect("the last segment was examined");
+        let header_len = segment.header_len;
+        let mut stream = Stream::new(&*file, range.end);
+        let mut at = range.start;
+        let io = |e| Error::io("read", path, e);
+        while at < range.end {
+            let len = if at < header_len {
+                (header_len - at) as usize
+            } else {
+                let bytes = stream.at(at, 64).map_err(io)?;
+                let total = crate::format::batch::BatchHeader::hop(bytes).map_or(u64::MAX, |hop| hop.2);
+                usize::try_from(total.min(range.end - at)).unwrap_or(usize::MAX)
+            };
+            let bytes = stream.at(at, len).map_err(io)?;
+            let bytes = &bytes[..len.min(bytes.len())];
+            let footer = at + FOOTER_LEN as u64 == range.end && segment.seal().is_some();
+            if at >= header_len && !footer && sound(bytes, Seed::new(segment.header.salt, at)).is_err() || bytes.is_empty() {
+                return Err(Error::corruption(path, at, None));
+            }
+            write_full(&*file, bytes, at).map_err(|e| Error::io("write", path, e))?;
+            at += len as u64;
+        }
+        file.sync_all().map_err(|e| Error::io("sync", path, e))?;
+        self.home.ground.storage.sync_dir(&self.place.dir).map_err(|e| Error::io("sync", &self.place.dir, e))
+    }
+
+    fn leave_gap(&self, writer: &mut Writer, base: u64) -> Result<()> {
+        let settings = self.settings();
+        if matches!(writer.rear, Rear::Resting { .. }) {
+            self.wake_rear(writer)?;
+        }
+        let empty = writer.active().is_some_and(ActiveSegment::is_empty);
+        if empty {
+            return self.replace_empty(writer, &settings, base);
+        }
+        self.seal_active(writer, base)?;
+        self.begin_segment(writer, &settings)
+    }
+
+    /// Opens the last segment for writing.
+    fn wake_rear(&self, writer: &mut Writer) -> Result<()> {
+        let Rear::Resting { segment, len, next, accumulator } = &writer.rear else { return Ok(()) };
+        let file = self.home.ground.handles.open(&segment.handle, OpenMode::Write);
+        let file = file.map_err(|e| Error::io("open", segment.path(), e))?;
+        let (segment, len) = (Arc::clone(segment), *len);
+        let active = ActiveSegment::resume(Arc::clone(&segment), file, len, *next, accumulator.clone());
+        writer.synced = len;
+        writer.pointed = len;
+        writer.checked = len;
+        self.change_segments(|segments| {
+            let start = segment.stream_start + len;
+            segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
+        });
+        writer.rear = Rear::Active(active);
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! The single writer of a partition: what the lock guards, and the way of one record batch to the end of the log.
+//!
+//! The order of an append, which the crash tests walk through:
+//!
+//! 1. (before the lock) the body is encoded and summed
+//! 2. health, work left by recovery, the expected end
+//! 3. room: roll if the segment is full, too old, of another durability, or at the end of its offset span
+//! 4. offset and time are assigned, the header is summed
+//! 5. one positioned write at the tracked end; on an error it is rolled back
+//! 6. published at once below `Power`; else synced after the lock is released, and then published
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::examine::Work;
+use super::manifest::Stored;
+use super::settings::{Durability, Settings};
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::format::encoder::{Encoder, Place};
+use crate::format::segment::{Accumulator, Link};
+use crate::format::state::Point;
+use crate::segment::Segment;
+use crate::segment::active::ActiveSegment;
+
+/// What the writer's lock guards.
+pub(crate) struct Writer {
+    pub(crate) rear: Rear,
+    /// The assigned end: the offset that the next record gets.
+    pub(crate) next: u64,
+    /// Append times never go back.
+    pub(crate) last_append: u64,
+    pub(crate) health: Health,
+    /// What recovery left to do before the first write.
+    pub(crate) work: Option<Work>,
+    pub(crate) manifest: Stored,
+    pub(crate) used: bool,
+    /// Bytes of the active segment that are synced.
+    pub(crate) synced: u64,
+    /// Position of the newest recovery point, and of the newest `CHECKED`, in the active segment.
+    pub(crate) pointed: u64,
+    pub(crate) checked: u64,
+    /// A sync has been asked for and has not begun.
+    pub(crate) sync_asked: bool,
+}
+
+/// The end of the list of segments.
+pub(crate) enum Rear {
+    /// Nothing to append to: the next append makes a segment that follows these.
+    Closed { expected: u64, link: Link, stream: u64 },
+    /// The last segment as opening found it; its file is opened for writing when it is needed.
+    Resting { segment: Arc<Segment>, len: u64, next: u64, accumulator: Accumulator },
+    Active(ActiveSegment),
+}
+
+/// May this partition be written?
+#[derive(Clone)]
+pub(crate) enum Health {
+    Sound,
+    /// A sync or a rollback failed.
+    Poisoned(Arc<Error>),
+    /// Opening found damage.
+    Damaged(Arc<Error>),
+}
+
+/// What is still to be done when the lock is released.
+pub(crate) enum After {
+    Nothing,
+    /// Acknowledged when everything below is synced.
+    Wait(u64),
+    /// Too much is un-synced, and nobody else takes care of it.
+    Sync,
+}
+
+/// Below `Power`, a sync is asked for when so much is un-synced …
+pub(crate) const SYNC_EVERY: u64 = 8 << 20;
+/// … and the writer waits for it when it is so much: a roll never finds more.
+pub(crate) const UNSYNCED_LIMIT: u64 = 16 << 20;
+/// A recovery point is written each time so much was synced, a `CHECKED` each time so much was written.
+pub(crate) const POINT_EVERY: u64 = 1 << 20;
+const CHECKED_EVERY: u64 = 4 << 20;
+/// Times that a record batch can hold: 48 bits of milliseconds.
+const LATEST: i64 = (1 << 48) - 1;
+
+impl Rear {
+    pub(crate) fn first() -> Rear {
+        Rear::Closed { expected: 0, link: Link::default(), stream: 0 }
+    }
+}
+
+impl Writer {
+    pub(crate) fn active(&self) -> Option<&ActiveSegment> {
+        match &self.rear {
+            Rear::Active(active) => Some(active),
+            Rear::Closed { .. } | Rear::Resting { .. } => None,
+        }
+    }
+
+    pub(crate) fn unsynced(&self) -> u64 {
+        self.active().map_or(0, |active| active.len.saturating_sub(self.synced))
+    }
+
+    /// The end of the active segment as a recovery point.
+    pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
+        let (segment, position, accumulator) = match &self.rear {
+            Rear::Active(active) => (&active.segment, active.len, &active.accumulator),
+            Rear::Resting { segment, len, accumulator, .. } => (segment, *len, accumulator),
+            Rear::Closed { .. } => return None,
+        };
+        Some(Point {
+            topic: inner.place.topic,
+            partition: inner.place.at.partition().get(),
+            open_number: 0, // filled in where it is kept
+            base: segment.base(),
+            generation: segment.header.generation,
+            position,
+            offset: self.next,
+            accumulator: accumulator.clone(),
+            journal_position: 0,
+            manifest_generation: self.manifest.generation,
+        })
+    }
+}
+
+impl Inner {
+    /// Appends what the encoder holds, at `expected` if that is asked for. The offset of its first record, and what is left
+    /// to do.
+    pub(crate) fn append(&self, encoder: &mut Encoder, expected: Option<u64>) -> Result<(u64, After)> {
+        let settings = self.settings();
+        let mut writer = self.writer.lock();
+        self.make_ready(&mut writer)?;
+        if let Some(expected) = expected
+            && expected != writer.next
+        {
+            let actual = writer.next;
+            drop(writer);
+            return Err(self.conflict(&settings, expected, actual));
+        }
+        let append_ms = self.append_time(&writer, &settings, encoder)?;
+        self.make_room(&mut writer, &settings, encoder)?;
+        let first = writer.next;
+        self.write(&mut writer, encoder, append_ms, settings.index_interval)?;
+        writer.last_append = append_ms;
+        let after = self.after_append(&mut writer, &settings);
+        Ok((first, after))
+    }
+
+    /// Refused because the partition ends elsewhere. The answer rests on records that may not be at their level yet, so it
+    /// waits for them: a loser never learns a state that can un-happen.
+    fn conflict(&self, settings: &Settings, expected: u64, actual: u64) -> Error {
+        if settings.durability == Durability::Power
+            && let Err(e) = self.wait_durable(actual)
+        {
+            let cause = match e {
+                Error::Poisoned { cause, .. } => cause,
+                other => Arc::new(other),
+            };
+            return Error::poisoned(Some(&self.place.at), cause);
+        }
+        Error::conflict(&self.place.at, expected, actual)
+    }
+
+    /// Append time of the batch: the clock, never before that of the batch before it. Checks event times too.
+    fn append_time(&self, writer: &Writer, settings: &Settings, encoder: &Encoder) -> Result<u64> {
+        let now = self.home.clock.now();
+        let allowed = Timestamp::from_millis(0)..Timestamp::from_millis(LATEST + 1);
+        if !allowed.contains(&now) {
+            return Err(Error::InvalidTimestamp { at: now, allowed: Box::new(allowed) });
+        }
+        if let Some((before, after)) = settings.timestamp_limits {
+            let allowed = now.minus(before)..now.plus(after).plus(Duration::from_millis(1));
+            for at in [encoder.min_event_time(), encoder.max_event_time()].into_iter().flatten() {
+                let at = Timestamp::from_millis(at);
+                if !allowed.contains(&at) {
+                    return Err(Error::InvalidTimestamp { at, allowed: Box::new(allowed) });
+                }
+            }
+        }
+        Ok(now.as_millis().unsigned_abs().max(writer.last_append))
+    }
+
+    fn write(&self, writer: &mut Writer, encoder: &mut Encoder, append_ms: u64, index_every: u32) -> Result<()> {
+        let durable = self.progress.durable();
+        let next = writer.next;
+        let Rear::Active(active) = &mut writer.rear else {
+            unreachable!("make_room leaves an active segment");
+        };
+        let base = active.segment.base();
+        let back = next.checked_sub(durable).and_then(|back| u32::try_from(back).ok());
+        let place = Place {
+            salt: active.segment.header.salt,
+            position: active.len,
+            base_delta: u32::try_from(next - base).expect("the span is 32 bits wide"),
+            watermark_back: back.unwrap_or(u32::MAX),
+            append_ms,
+        };
+        let bytes = encoder.place(place);
+        if let Err(failed) = active.write(bytes) {
+            let error = Error::io("write", active.segment.path(), failed.source);
+            return Err(self.write_failed(writer, error, failed.stuck));
+        }
+        if let Some(tail) = self.tail_for_write() {
+            tail.push(active.segment.stream_start + active.len, bytes);
+        }
+        active.take(encoder.header(), encoder.max_event_time(), index_every);
+        writer.next = active.next;
+        Ok(())
+    }
+
+    /// A write that failed leaves nothing behind, or stops the partition.
+    fn write_failed(&self, writer: &mut Writer, error: Error, stuck: bool) -> Error {
+        if !stuck {
+            return error;
+        }
+        let cause = Arc::new(error);
+        writer.health = Health::Poisoned(Arc::clone(&cause));
+        self.progress.wake_all();
+        Error::indeterminate(Some(&self.place.at), Box::new(Error::poisoned(Some(&self.place.at), cause)))
+    }
+
+    /// Step 6, as far as it is done under the lock.
+    fn after_append(&self, writer: &mut Writer, settings: &Settings) -> After {
+        let end = writer.next;
+        if settings.durability == Durability::Power {
+            return if crate::planted!(ACKNOWLEDGED_BEFORE_SYNC) {
+                self.progress.publish(end);
+                After::Nothing
+            } else {
+                After::Wait(end)
+            };
+        }
+        self.progress.publish(end);
+        let unsynced = writer.unsynced();
+        if let Some(active) = writer.active()
+            && active.len.saturating_sub(writer.checked.max(writer.pointed)) >= CHECKED_EVERY
+        {
+            let at = active.len;
+            if let Some(point) = writer.point(self) {
+                self.home.evidence.record_checked(&point);
+            }
+            writer.checked = at;
+        }
+        match settings.durability {
+            Durability::Interval { bytes, .. } if unsynced >= bytes => After::Sync,
+            _ if unsynced >= UNSYNCED_LIMIT => After::Sync,
+            Durability::Interval { time, .. } => self.ask_for_sync(writer, Some(time)),
+            _ if unsynced >= SYNC_EVERY => self.ask_for_sync(writer, None),
+            _ => After::Nothing,
+        }
+    }
+
+    /// Asks the maintenance thread, once until it begins. Without one, `Interval` is as good as the host's calls, and the
+    /// bytes are kept here.
+    fn ask_for_sync(&self, writer: &mut Writer, within: Option<Duration>) -> After {
+        if writer.sync_asked {
+            return After::Nothing;
+        }
+        let asked = self.ask(within);
+        writer.sync_asked = asked;
+        if asked || within.is_some() { After::Nothing } else { After::Sync }
+    }
+}
