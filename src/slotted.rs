@@ -183,7 +183,7 @@ pub(crate) fn bad_content(path: &Path, bad: Bad) -> Error {
 }
 
 /// What failed, where the step that failed leaves the content as it was.
-fn certain(error: Error) -> Error {
+pub(crate) fn certain(error: Error) -> Error {
     match error {
         Error::Indeterminate { source, .. } => match source.downcast::<Error>() {
             Ok(cause) => *cause,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::entry::{Entry, EntryRef, View};
 use crate::offset::{Offset, Position, Positions, TopicPartition};
-use crate::partition::{Chunk, Views};
+use crate::segment::chunk::{Chunk, Views};
 
 /// What one poll returned: entries of several partitions, in order within each. Owned, `Send`; pins the blocks it shows.
 ///

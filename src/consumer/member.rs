@@ -14,7 +14,9 @@ use super::wake::{Parker, WakeHandle};
 use crate::error::{Error, Result};
 use crate::log::{Commit, Log, Topic};
 use crate::offset::{Offset, Position, Positions, StartFrom, TopicPartition};
-use crate::partition::{Chunk, Partition, Watch};
+use crate::partition::Partition;
+use crate::partition::progress::Watch;
+use crate::segment::chunk::Chunk;
 
 /// One member of a group on the log.
 pub(super) struct Member {

@@ -4,7 +4,10 @@ use super::batch::Reset;
 use super::builder::OnOutOfRange;
 use crate::error::{Error, Result};
 use crate::offset::{Offset, Position, TopicPartition};
-use crate::partition::{Chunk, Cursor, Partition, Progress};
+use crate::partition::Partition;
+use crate::partition::progress::Progress;
+use crate::partition::reader::Cursor;
+use crate::segment::chunk::Chunk;
 
 /// One owned partition.
 pub(super) struct Source {

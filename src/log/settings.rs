@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::policy::{Compaction, Partitioner, Retention, RetentionTime};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
-use crate::partition::{Compression, Durability, Settings};
+use crate::partition::settings::{Compression, Durability, Settings};
 
 /// A topic of more partitions is refused: each costs a directory, a file and some memory.
 const MAX_PARTITIONS: u32 = 100_000;
@@ -203,7 +203,7 @@ pub(super) struct Description {
 }
 
 impl Description {
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if !(1..=MAX_PARTITIONS).contains(&self.partitions) {
             return Err(Error::invalid("partitions", format!("must be from 1 to {MAX_PARTITIONS}")));
         }

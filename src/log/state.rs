@@ -3,17 +3,20 @@
 //! Only `OPEN` and `CLOSE` are synced. A `POINT` is written after the data that it speaks of was synced, so it is true whenever
 //! it survives; losing it, or the whole file, costs time and never a record.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::evidence::{Here, Known};
-use super::root::Held;
+use super::held::Held;
+use super::root::Root;
 use crate::error::{Error, Result};
+use crate::format::Bad;
+use crate::format::names;
 use crate::format::state::{self, Entry, Point};
 use crate::io::{File, OpenMode, Storage, write_full};
-use crate::partition::Evidence;
+use crate::partition::home::Evidence;
 use crate::slotted::{read_whole, remove_if_there, sync_parent, temporary};
 
 /// `STATE` is rewritten above this size, and above twice what the last rewrite left.
@@ -25,6 +28,7 @@ pub(super) struct State {
     path: PathBuf,
     here: Here,
     held: Arc<Held>,
+    assume_power_loss: bool,
     /// As read by this opening. Fixed, so that two partitions opened an hour apart judge by the same evidence.
     read: Known,
     writer: Mutex<Writer>,
@@ -50,11 +54,14 @@ struct Writer {
 }
 
 impl State {
-    /// Reads `STATE` of the log at `root`, and writes nothing. A file that cannot be understood is as good as none.
-    pub(super) fn read(storage: &Arc<dyn Storage>, root: &Path, here: Here, held: &Arc<Held>) -> Result<State> {
-        let path = root.join("STATE");
-        let bytes = read_whole(&**storage, &path)?;
-        let decoded = bytes.and_then(|bytes| state::decode_all(&bytes).ok());
+    /// Reads `STATE` of the log in `root`, and writes nothing. A file that cannot be understood is as good as none.
+    pub(super) fn read(root: &Root, assume_power_loss: bool) -> Result<State> {
+        let path = root.dir.join(names::STATE);
+        let bytes = read_whole(&*root.storage, &path)?;
+        let decoded = match bytes.as_deref().map(state::decode_all) {
+            Some(Err(Bad::Newer { found, supported })) => return Err(Error::incompatible(&path, found, supported)),
+            other => other.and_then(Result::ok),
+        };
         let (salt, end) = decoded.as_ref().map_or((0, 0), |decoded| (decoded.salt, decoded.end));
         let read = decoded.map(Known::of).unwrap_or_default();
         let writer = Writer {
@@ -69,10 +76,11 @@ impl State {
             closed: false,
         };
         Ok(State {
-            storage: Arc::clone(storage),
+            storage: Arc::clone(&root.storage),
             path,
-            here,
-            held: Arc::clone(held),
+            here: root.here,
+            held: Arc::clone(&root.held),
+            assume_power_loss,
             read,
             writer: Mutex::new(writer),
         })
@@ -223,6 +231,9 @@ impl State {
 impl Evidence for State {
     fn same_boot_since(&self, era: u64) -> bool {
         let current = self.writer.lock().number;
+        if self.assume_power_loss && current != Some(era) {
+            return false;
+        }
         self.read.same_boot_since(era, self.here, current)
     }
 
