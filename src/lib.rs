@@ -2,6 +2,9 @@
 
 pub(crate) mod varint;
 
+#[macro_use]
+mod planted;
+
 mod clock;
 mod entry;
 mod error;
@@ -27,4 +30,9 @@ pub use clock::Timestamp;
 pub use entry::{Entry, EntryRef, Headers, TimestampType};
 pub use error::{BoxError, Error, FencedBy, Outcome, Result};
 pub use offset::{Offset, PartitionId, Position, Positions, StartFrom, TopicPartition};
+pub use partition::Partition;
+pub use partition::entries::Scan;
+pub use partition::report::{Finding, FindingKind, RecoveryReport};
+pub use partition::settings::{Compression, Durability, OnSuspectTail};
 pub use record::{IntoBytes, Record};
+pub use segment::ReadMode;

@@ -15,7 +15,6 @@ macro_rules! planted {
         }
     }};
 }
-pub(crate) use planted;
 
 #[cfg(planted)]
 pub use bugs::*;

@@ -41,6 +41,27 @@ impl Error {
         }
     }
 
+    /// The partition ends elsewhere than the writer expected.
+    pub(crate) fn conflict(at: &TopicPartition, expected_end: Offset, actual_end: Offset) -> Error {
+        Error::Conflict {
+            at: Box::new(at.clone()),
+            expected_end,
+            actual_end,
+        }
+    }
+
+    /// The damage that a partition was found with, told once more; of any other kind, that it stopped the partition.
+    pub(crate) fn again(at: &TopicPartition, cause: &Arc<Error>) -> Error {
+        match &**cause {
+            Error::Corruption { file, byte, lost } => Error::Corruption {
+                file: file.clone(),
+                byte: *byte,
+                lost: lost.clone(),
+            },
+            _ => Error::poisoned(Some(at), Arc::clone(cause)),
+        }
+    }
+
     /// `file` is of a format that this build does not know.
     pub(crate) fn incompatible(file: &Path, found: u32, supported: u32) -> Error {
         Error::Incompatible {

@@ -136,6 +136,13 @@ impl BatchHeader {
         Ok(header)
     }
 
+    /// The fields as they stand there, *not verified*: for bytes that were verified before.
+    #[inline]
+    pub(crate) fn fields(bytes: &[u8]) -> Option<BatchHeader> {
+        let mut reader = Reader::new(bytes.get(..HEADER_LEN)?);
+        read_fields(&mut reader)?.into_header().ok()
+    }
+
     /// Bytes that the whole batch takes: header, extension, body.
     pub(crate) fn total_len(&self) -> u64 {
         total_len(self.ext_len, self.body_len)

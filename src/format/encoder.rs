@@ -73,6 +73,7 @@ struct Finished {
     body_len: u32,
     body_crc: u32,
     header_crc: u32,
+    header: Option<BatchHeader>,
 }
 
 impl Encoder {
@@ -199,6 +200,19 @@ impl Encoder {
         self.finished.header_crc
     }
 
+    /// The header, as it was last placed.
+    pub(crate) fn placed(&self) -> &BatchHeader {
+        self.finished
+            .header
+            .as_ref()
+            .expect("a batch is placed before it is written")
+    }
+
+    /// Bytes of memory that it keeps.
+    pub(crate) fn capacity(&self) -> usize {
+        self.plain.capacity().saturating_add(self.packed.capacity())
+    }
+
     /// Last offset − first offset.
     pub(crate) fn last_delta(&self) -> u32 {
         self.last_delta
@@ -242,6 +256,7 @@ impl Encoder {
         let header = self.header(&place);
         let head = header.encode(&self.ext, Seed::new(place.salt, place.position));
         self.finished.header_crc = stored_header_crc(&head).unwrap_or_default();
+        self.finished.header = Some(header);
         let ext_at = self.finished.body_start.saturating_sub(self.ext.len());
         let at = ext_at.saturating_sub(HEADER_LEN);
         let buffer = match self.finished.codec {

@@ -14,6 +14,9 @@ pub(crate) mod disk;
 pub(crate) mod map;
 pub(crate) mod memory;
 
+#[cfg(test)]
+mod conformance;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -61,8 +64,9 @@ pub(crate) type Mapping = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A tree of files. Paths are absolute and made by the layers above.
 ///
-/// Every call is retried on `EINTR` inside the implementation. A call that returns has happened; whether it survives a power
-/// loss is said by the syncs alone.
+/// A call that a signal interrupted is made again inside the implementation; only [`File::read_at`] and [`File::write_at`] may
+/// say `Interrupted`, and [`read_full`] and [`write_full`] go on from there. A call that returns has happened; whether it
+/// survives a power loss is said by the syncs alone.
 pub(crate) trait Storage: Send + Sync + fmt::Debug {
     /// Opens a regular file and nothing else: a directory, link or pipe in its place is an error of kind `InvalidInput`
     /// (never a hang, never followed).
@@ -89,7 +93,8 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
     fn identity(&self, path: &Path) -> io::Result<Identity>;
     /// A fresh random number: identities and salts are drawn here, so that a simulation repeats itself.
     fn random(&self) -> u128;
-    /// Absolute and without links; with `create`, the directory is made first if it is missing (and its parents).
+    /// Absolute and without links; with `create`, the directory is made first if it is missing (and its parents), and every
+    /// name made on the way is durable when this returns.
     fn resolve(&self, path: &Path, create: bool) -> io::Result<std::path::PathBuf>;
     /// May everybody write to this directory?
     fn world_writable(&self, path: &Path) -> io::Result<bool>;
@@ -97,7 +102,7 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
 
 /// One open file. Reads and writes name their place; there is no cursor.
 pub(crate) trait File: Send + Sync + fmt::Debug {
-    /// As `pread`: may return fewer bytes; 0 only at the end of the file.
+    /// As `pread`: may return fewer bytes; 0 only at the end of the file, or for an empty buffer.
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
     /// As `pwrite`: may write fewer bytes than given, never 0 for a non-empty buffer without an error.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
@@ -125,6 +130,33 @@ pub(crate) enum LockState {
     Lost,
     /// This is a forked child of the process that took the lock.
     Forked,
+}
+
+/// Makes a call again for as long as a signal interrupts it.
+pub(crate) fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Makes the directory at `path` and those above it that are missing, each durable before the next one is made.
+fn create_dirs(storage: &dyn Storage, path: &Path) -> io::Result<()> {
+    match storage.identity(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        known => return known.map(drop),
+    }
+    let Some(parent) = path.parent() else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    create_dirs(storage, parent)?;
+    match storage.create_dir(path) {
+        // Somebody else made it in between; it is synced here all the same.
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => storage.sync_dir(parent),
+    }
 }
 
 /// Reads until `into` is full or the file ends; returns how many bytes were read.

@@ -15,12 +15,14 @@ use super::segments::{Segments, Slot, lost, read_header};
 use super::settings::{OnSuspectTail, Settings};
 use super::writer::{Health, Rear};
 use crate::error::{Error, Result};
-use crate::format::segment::{Accumulator, FOOTER_LEN, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::footer::{FOOTER_LEN, Footer};
+use crate::format::segment::{Accumulator, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::state::Point;
 use crate::io::{File, OpenMode};
 use crate::offset::Offset;
 use crate::segment::Segment;
 use crate::segment::active::seal_of;
+use crate::segment::index::Index;
 use crate::segment::scan::{self, Scan, ScanStop, Start};
 
 /// What the last segment says about the partition.
@@ -70,7 +72,7 @@ pub(crate) fn last_segment(
     let Some(slot) = segments.slots.last() else {
         return nothing_left(place, point.as_ref(), segments.log_start);
     };
-    let file = home.ground.handles.storage().open(&slot.path, OpenMode::Read);
+    let file = home.ground.storage.open(&slot.path, OpenMode::Read);
     let file = file.map_err(|e| Error::io("open", &slot.path, e))?;
     let header = read_header(&*file, slot, place, home.log)?;
     let len = file.len().map_err(|e| Error::io("read", &slot.path, e))?;
@@ -80,23 +82,44 @@ pub(crate) fn last_segment(
         let lost = lost(&place.at, header.base.max(segments.log_start), point.offset);
         return Err(Error::corruption(&slot.path, len, lost));
     }
-    let checked = home.evidence.checked(place.topic, place.at.partition().get());
+    let checked = home
+        .evidence
+        .checked(place.topic, place.at.partition().get());
     let era = era(home, &header, point.as_ref(), checked.as_ref());
     let same_boot = home.evidence.same_boot_since(era);
-    let here = |point: Option<Point>| point.filter(|p| (p.base, p.generation) == (header.base, header.generation));
+    let here = |point: Option<Point>| {
+        point.filter(|p| (p.base, p.generation) == (header.base, header.generation))
+    };
     let synced = here(point.clone());
-    let last = Last { place, home, settings, path: slot.path.clone(), file, header, len, synced, same_boot };
+    let last = Last {
+        place,
+        home,
+        settings,
+        path: slot.path.clone(),
+        file,
+        header,
+        len,
+        synced,
+        same_boot,
+    };
     let clean = home.evidence.clean() && point.is_some();
-    let checked = here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
-    if clean && !remade { last.strict(slot) } else { last.judge(slot, checked, remade, report) }
+    let checked =
+        here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
+    if clean && !remade {
+        last.strict(slot)
+    } else {
+        last.judge(slot, checked, remade, report)
+    }
 }
 
 /// No segment at all: fine if everything was removed in order, which leaves a manifest; else they are lost.
 fn nothing_left(place: &Place, point: Option<&Point>, log_start: u64) -> Result<Verdict> {
     match point {
-        Some(point) if point.offset > 0 || point.base > 0 => {
-            Err(Error::corruption(&place.dir, 0, lost(&place.at, log_start, point.offset)))
-        }
+        Some(point) if point.offset > 0 || point.base > 0 => Err(Error::corruption(
+            &place.dir,
+            0,
+            lost(&place.at, log_start, point.offset),
+        )),
         _ => Ok(Verdict {
             rear: Rear::first(),
             next: log_start,
@@ -111,11 +134,15 @@ fn nothing_left(place: &Place, point: Option<&Point>, log_start: u64) -> Result<
 
 /// The opening since which this partition has had no other witness.
 fn era(home: &Home, header: &SegmentHeader, point: Option<&Point>, checked: Option<&Point>) -> u64 {
-    if crate::planted!(SAME_BOOT_BY_NEWEST_OPEN) {
+    if planted!(SAME_BOOT_BY_NEWEST_OPEN) {
         return u64::MAX;
     }
     let number = |point: Option<&Point>| point.map_or(0, |point| point.open_number);
-    header.open_number.max(number(point)).max(number(checked)).max(home.evidence.newest_close() + 1)
+    header
+        .open_number
+        .max(number(point))
+        .max(number(checked))
+        .max(home.evidence.newest_close() + 1)
 }
 
 impl Last<'_> {
@@ -124,17 +151,35 @@ impl Last<'_> {
     }
 
     fn scan(&self, start: &Start) -> Result<Scan> {
-        scan::scan(&*self.file, &self.header, start, self.len, self.settings.index_interval).map_err(|e| self.io(e))
+        scan::scan(
+            &*self.file,
+            &self.header,
+            start,
+            self.len,
+            self.settings.index_interval,
+        )
+        .map_err(|e| self.io(e))
     }
 
     fn beginning(&self) -> Start {
         let position = SEGMENT_HEADER_LEN as u64;
-        Start { position, next: self.header.base, accumulator: Accumulator::default() }
+        Start {
+            position,
+            next: self.header.base,
+            accumulator: Accumulator::default(),
+        }
     }
 
-    fn segment(&self) -> Segment {
+    fn segment(&self, stream_start: Option<u64>) -> Segment {
         let (at, times) = (self.place.at.clone(), self.settings.timestamps);
-        Segment::new(at, self.header.clone(), SEGMENT_HEADER_LEN as u64, self.path.clone(), times)
+        Segment::new(
+            at,
+            self.header,
+            SEGMENT_HEADER_LEN as u64,
+            self.path.clone(),
+            times,
+            stream_start,
+        )
     }
 
     /// After a clean close the last segment ends exactly where its recovery point says.
@@ -146,22 +191,26 @@ impl Last<'_> {
             let byte = point.position.min(self.len);
             return Err(Error::corruption(&self.path, byte, None));
         }
-        let start = Start { position: point.position, next: point.offset, accumulator: point.accumulator.clone() };
+        let start = Start {
+            position: point.position,
+            next: point.offset,
+            accumulator: point.accumulator,
+        };
         let sealed = start.position >= SEGMENT_HEADER_LEN as u64 + FOOTER_LEN as u64
             && self.footer_before(start.position)?.is_some();
         if sealed {
             return self.sealed(slot, start.position - FOOTER_LEN as u64, None);
         }
-        let segment = self.segment();
-        segment.set_index(Default::default(), start.position);
+        let segment = self.segment(Some(0));
+        segment.set_index(Index::default(), start.position);
         Ok(self.resting(slot, segment, &start, start.position, None))
     }
 
-    fn footer_before(&self, end: u64) -> Result<Option<crate::format::segment::Footer>> {
+    fn footer_before(&self, end: u64) -> Result<Option<Footer>> {
         let at = end - FOOTER_LEN as u64;
         let mut bytes = vec![0; FOOTER_LEN];
         crate::io::read_full(&*self.file, &mut bytes, at).map_err(|e| self.io(e))?;
-        Ok(crate::format::segment::Footer::decode(&bytes, self.header.salt, at).ok())
+        Ok(Footer::decode(&bytes, self.header.salt, at).ok())
     }
 
     /// The way after anything but a clean close.
@@ -180,7 +229,7 @@ impl Last<'_> {
         let start = known.map_or(self.beginning(), |point| Start {
             position: point.position,
             next: point.offset,
-            accumulator: point.accumulator.clone(),
+            accumulator: point.accumulator,
         });
         if self.len < start.position {
             let lost = lost(&self.place.at, self.header.base, start.next);
@@ -196,7 +245,10 @@ impl Last<'_> {
         }
         let scan = self.scan(&start)?;
         if let ScanStop::Sealed(_) = scan.stop {
-            let work = Work { distrust: self.distrust(self.len), ..Work::default() };
+            let work = Work {
+                distrust: self.distrust(self.len),
+                ..Work::default()
+            };
             return self.sealed(slot, scan.end, Some(work));
         }
         let tail = self.tail(&scan, remade)?;
@@ -214,10 +266,14 @@ impl Last<'_> {
         if scan.end == self.len {
             return Ok(Tail::Whole);
         }
-        if crate::planted!(CUT_AT_DAMAGE) {
+        if planted!(CUT_AT_DAMAGE) {
             return Ok(Tail::Torn);
         }
-        let tail = if self.same_boot { self.tail_in_same_boot(scan)? } else { self.tail_after_power_loss(scan)? };
+        let tail = if self.same_boot {
+            self.tail_in_same_boot(scan)?
+        } else {
+            self.tail_after_power_loss(scan)?
+        };
         match (tail, self.home.on_suspect_tail) {
             (Tail::Suspect, OnSuspectTail::Damaged) => Ok(Tail::Damaged),
             (tail, _) => Ok(tail),
@@ -228,8 +284,13 @@ impl Last<'_> {
         if matches!(scan.stop, ScanStop::CutShort) {
             return Ok(Tail::Torn);
         }
-        let behind = scan::next_batch(&*self.file, &self.header, scan.end + 1, self.len).map_err(|e| self.io(e))?;
-        Ok(if behind.is_some() { Tail::Damaged } else { Tail::Suspect })
+        let behind = scan::next_batch(&*self.file, &self.header, scan.end + 1, self.len)
+            .map_err(|e| self.io(e))?;
+        Ok(if behind.is_some() {
+            Tail::Damaged
+        } else {
+            Tail::Suspect
+        })
     }
 
     fn tail_after_power_loss(&self, scan: &Scan) -> Result<Tail> {
@@ -249,19 +310,38 @@ impl Last<'_> {
             valid_behind = true;
             from = position + batch.total_len();
         }
-        Ok(if valid_behind && !self.header.below_power() { Tail::Suspect } else { Tail::Torn })
+        Ok(if valid_behind && !self.header.below_power {
+            Tail::Suspect
+        } else {
+            Tail::Torn
+        })
     }
 
-    fn damaged(&self, slot: &Arc<Slot>, scan: &Scan, report: &mut RecoveryReport) -> Result<Verdict> {
-        let end = readable_end(self.home, self.place, slot)?.unwrap_or(scan.next).max(scan.next);
+    fn damaged(
+        &self,
+        slot: &Arc<Slot>,
+        scan: &Scan,
+        report: &mut RecoveryReport,
+    ) -> Result<Verdict> {
+        let end = readable_end(self.home, self.place, slot)?
+            .unwrap_or(scan.next)
+            .max(scan.next);
         let end = end.max(self.synced.as_ref().map_or(0, |point| point.offset));
-        let why = Error::corruption(&self.path, scan.end, lost(&self.place.at, scan.next, end.max(scan.next + 1)));
+        let why = Error::corruption(
+            &self.path,
+            scan.end,
+            lost(&self.place.at, scan.next, end.max(scan.next + 1)),
+        );
         report_damage(self.place, &why, report);
-        let segment = self.segment();
-        segment.set_index(Default::default(), scan.end);
+        let segment = self.segment(None);
+        segment.set_index(Index::default(), scan.end);
         slot.install(Arc::new(segment));
         Ok(Verdict {
-            rear: Rear::Closed { expected: end, link: Link::default(), stream: 0 },
+            rear: Rear::Closed {
+                expected: end,
+                link: Link::default(),
+                stream: 0,
+            },
             next: end,
             durable: self.durable(scan),
             last_append: 0,
@@ -272,7 +352,10 @@ impl Last<'_> {
     }
 
     fn durable(&self, scan: &Scan) -> u64 {
-        self.synced.as_ref().map_or(self.header.base, |point| point.offset).max(scan.durable.min(scan.next))
+        self.synced
+            .as_ref()
+            .map_or(self.header.base, |point| point.offset)
+            .max(scan.durable.min(scan.next))
     }
 
     /// From the recovery point on, the bytes may be in the cache alone.
@@ -283,22 +366,28 @@ impl Last<'_> {
 
     /// The last segment is sealed: the next record goes into a new one.
     fn sealed(&self, slot: &Arc<Slot>, at: u64, work: Option<Work>) -> Result<Verdict> {
-        let segment = self.segment();
-        let (footer, bytes) = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
-        let seal = seal_of(footer, &bytes);
+        let segment = self.segment(None);
+        let footer = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
+        let seal = seal_of(footer, self.header.salt);
         let (next_base, last) = (seal.footer.next_base, seal.footer.last);
         let link = seal.link;
         let last_append = seal.footer.accumulator.last_append.max(0) as u64;
         segment.set_seal(seal);
         let durable = if work.is_some() {
-            self.synced.as_ref().map_or(self.header.base, |point| point.offset)
+            self.synced
+                .as_ref()
+                .map_or(self.header.base, |point| point.offset)
         } else {
             next_base
         };
         slot.install(Arc::new(segment));
         let after = last.map_or(self.header.base, |last| last + 1);
         Ok(Verdict {
-            rear: Rear::Closed { expected: after, link, stream: 0 },
+            rear: Rear::Closed {
+                expected: after,
+                link,
+                stream: 0,
+            },
             next: next_base,
             durable,
             last_append,
@@ -308,12 +397,27 @@ impl Last<'_> {
         })
     }
 
-    fn resting(&self, slot: &Arc<Slot>, segment: Segment, end: &Start, len: u64, work: Option<Work>) -> Verdict {
+    fn resting(
+        &self,
+        slot: &Arc<Slot>,
+        segment: Segment,
+        end: &Start,
+        len: u64,
+        work: Option<Work>,
+    ) -> Verdict {
         let segment = Arc::new(segment);
         slot.install(Arc::clone(&segment));
-        let durable = self.synced.as_ref().map_or(self.header.base, |point| point.offset);
+        let durable = self
+            .synced
+            .as_ref()
+            .map_or(self.header.base, |point| point.offset);
         Verdict {
-            rear: Rear::Resting { segment, len, next: end.next, accumulator: end.accumulator.clone() },
+            rear: Rear::Resting {
+                segment,
+                len,
+                next: end.next,
+                accumulator: end.accumulator,
+            },
             next: end.next,
             durable,
             last_append: end.accumulator.last_append.max(0) as u64,
@@ -324,21 +428,44 @@ impl Last<'_> {
     }
 
     /// A tail that may be cut, or none: where the partition goes on.
-    fn cut(&self, slot: &Arc<Slot>, start: &Start, scan: Scan, tail: Tail, report: &mut RecoveryReport) -> Verdict {
-        let mut work = Work { distrust: self.distrust(scan.end), ..Work::default() };
+    fn cut(
+        &self,
+        slot: &Arc<Slot>,
+        start: &Start,
+        scan: Scan,
+        tail: Tail,
+        report: &mut RecoveryReport,
+    ) -> Verdict {
+        let mut work = Work {
+            distrust: self.distrust(scan.end),
+            ..Work::default()
+        };
         if tail != Tail::Whole {
-            let cut = Cut { file: self.path.clone(), from: scan.end, to: self.len, quarantine: self.quarantine(scan.end) };
+            let cut = Cut {
+                file: self.path.clone(),
+                from: scan.end,
+                to: self.len,
+                quarantine: self.quarantine(scan.end),
+            };
             report.add(self.cut_finding(&cut, tail, scan.next));
             work.cut = Some(cut);
         }
-        let lost_acknowledged = !self.same_boot && self.header.below_power();
-        if (tail == Tail::Suspect || lost_acknowledged) && !crate::planted!(SPAN_SKIP_IGNORED) {
-            work.gap = Some(self.header.base.saturating_add(u64::from(self.header.offset_span)));
+        let lost_acknowledged = !self.same_boot && self.header.below_power;
+        if (tail == Tail::Suspect || lost_acknowledged) && !planted!(SPAN_SKIP_IGNORED) {
+            work.gap = Some(
+                self.header
+                    .base
+                    .saturating_add(u64::from(self.header.offset_span)),
+            );
         }
-        let segment = self.segment();
+        let segment = self.segment(Some(0));
         segment.set_index(scan.places, start.position);
         let durable = scan.durable.min(scan.next);
-        let end = Start { position: scan.end, next: scan.next, accumulator: scan.accumulator };
+        let end = Start {
+            position: scan.end,
+            next: scan.next,
+            accumulator: scan.accumulator,
+        };
         let gap = work.gap.filter(|&to| to > end.next);
         let mut verdict = self.resting(slot, segment, &end, end.position, Some(work));
         verdict.durable = verdict.durable.max(durable);
@@ -353,12 +480,19 @@ impl Last<'_> {
     fn quarantine(&self, from: u64) -> PathBuf {
         let at = &self.place.at;
         let opening = self.header.open_number;
-        let name = format!("{at}-{:020}-{:08x}-{from}-{opening}", self.header.base, self.header.generation);
+        let name = format!(
+            "{at}-{:020}-{:08x}-{from}-{opening}",
+            self.header.base, self.header.generation
+        );
         self.home.root.join("quarantine").join(name)
     }
 
     fn cut_finding(&self, cut: &Cut, tail: Tail, next: u64) -> Finding {
-        let kind = if tail == Tail::Suspect { FindingKind::SuspectTail } else { FindingKind::TornTail };
+        let kind = if tail == Tail::Suspect {
+            FindingKind::SuspectTail
+        } else {
+            FindingKind::TornTail
+        };
         let mut finding = Finding::new(kind);
         finding.at = Some(self.place.at.clone());
         finding.offsets = Some(Offset::new(next)..Offset::new(next));
@@ -380,9 +514,16 @@ impl Last<'_> {
 
 /// The offset after the last valid batch of a segment file, damaged or not; `None` if its header cannot be used.
 pub(crate) fn readable_end(home: &Home, place: &Place, slot: &Slot) -> Result<Option<u64>> {
-    let file = match home.ground.handles.storage().open(&slot.path, OpenMode::Read) {
+    let file = match home.ground.storage.open(&slot.path, OpenMode::Read) {
         Ok(file) => file,
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => return Ok(None),
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound
+            ) =>
+        {
+            return Ok(None);
+        }
         Err(e) => return Err(Error::io("open", &slot.path, e)),
     };
     let header = match read_header(&*file, slot, place, home.log) {
@@ -404,7 +545,10 @@ pub(crate) fn readable_end(home: &Home, place: &Place, slot: &Slot) -> Result<Op
 pub(crate) fn report_damage(place: &Place, why: &Error, report: &mut RecoveryReport) {
     let mut finding = Finding::new(FindingKind::Damaged);
     finding.at = Some(place.at.clone());
-    if let Error::Corruption { file, byte, lost, .. } = why {
+    if let Error::Corruption {
+        file, byte, lost, ..
+    } = why
+    {
         finding.file = Some(file.to_path_buf());
         finding.byte = Some(*byte);
         finding.offsets = lost.as_ref().map(|lost| lost.1.clone());

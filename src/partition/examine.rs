@@ -61,13 +61,24 @@ struct Names {
     unknown: u64,
 }
 
-pub(crate) fn examine(place: &Place, home: &Home, settings: &Settings, report: &mut RecoveryReport) -> Result<Found> {
+pub(crate) fn examine(
+    place: &Place,
+    home: &Home,
+    settings: &Settings,
+    report: &mut RecoveryReport,
+) -> Result<Found> {
     let names = match list(place, home) {
         Ok(names) => names,
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             return match place.used {
                 false => Ok(Found::unused()),
-                true => damaged(place, home, Vec::new(), Error::corruption(&place.dir, 0, None), report),
+                true => damaged(
+                    place,
+                    home,
+                    Vec::new(),
+                    Error::corruption(&place.dir, 0, None),
+                    report,
+                ),
             };
         }
         Err(e) => return Err(e),
@@ -82,7 +93,10 @@ pub(crate) fn examine(place: &Place, home: &Home, settings: &Settings, report: &
     if !place.used {
         return unused(place, home, &names, report);
     }
-    let all = names.segments.iter().map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
+    let all = names
+        .segments
+        .iter()
+        .map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
     let all: Vec<_> = all.collect();
     match assemble(place, home, settings, all.clone(), report) {
         Err(e) if e.is_corruption() => damaged(place, home, all, e, report),
@@ -91,7 +105,11 @@ pub(crate) fn examine(place: &Place, home: &Home, settings: &Settings, report: &
 }
 
 fn list(place: &Place, home: &Home) -> Result<Names> {
-    let entries = home.ground.storage.read_dir(&place.dir).map_err(|e| Error::io("list", &place.dir, e))?;
+    let entries = home
+        .ground
+        .storage
+        .read_dir(&place.dir)
+        .map_err(|e| Error::io("list", &place.dir, e))?;
     let mut names = Names::default();
     for entry in entries {
         let ours = entry.name == "MANIFEST" || names::parse_index_name(&entry.name).is_some();
@@ -124,10 +142,18 @@ impl Found {
 fn unused(place: &Place, home: &Home, names: &Names, report: &mut RecoveryReport) -> Result<Found> {
     for &(base, generation) in &names.segments {
         let slot = Slot::named(place, base, generation);
-        let file = home.ground.handles.storage().open(&slot.path, crate::io::OpenMode::Read);
-        let len = file.and_then(|file| file.len()).map_err(|e| Error::io("open", &slot.path, e))?;
+        let file = home
+            .ground
+            .storage
+            .open(&slot.path, crate::io::OpenMode::Read);
+        let len = file
+            .and_then(|file| file.len())
+            .map_err(|e| Error::io("open", &slot.path, e))?;
         if len > SEGMENT_HEADER_LEN as u64 || base > 0 {
-            let all = names.segments.iter().map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
+            let all = names
+                .segments
+                .iter()
+                .map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
             let why = Error::corruption(&slot.path, SEGMENT_HEADER_LEN as u64, None);
             return damaged(place, home, all.collect(), why, report);
         }
@@ -151,20 +177,30 @@ fn assemble(
         report.add(finding);
     }
     let point = home.evidence.point(place.topic, place.at.partition().get());
-    if point.as_ref().is_some_and(|point| point.manifest_generation > manifest.generation) {
+    if point
+        .as_ref()
+        .is_some_and(|point| point.manifest_generation > manifest.generation)
+    {
         return Err(Error::corruption(&manifest::path(place), 0, None));
     }
     let (mut slots, leftovers) = choose(place, home, &manifest, all)?;
     let remade = drop_unborn(home, place, &mut slots)?;
     check_start(home, place, settings, &slots, manifest.manifest.log_start)?;
-    let mut segments = Segments { log_start: manifest.manifest.log_start, ..Segments::default() };
-    segments.log_start = segments.log_start.max(slots.first().map_or(0, |slot| slot.base.min(manifest.manifest.log_start)));
-    segments.slots = slots;
+    let segments = Segments {
+        slots,
+        log_start: manifest.manifest.log_start,
+        ..Segments::default()
+    };
     let verdict = classify::last_segment(place, home, settings, &segments, remade, report)?;
     Ok(found(verdict, segments, manifest, leftovers))
 }
 
-fn found(verdict: Verdict, mut segments: Segments, manifest: Stored, leftovers: Vec<PathBuf>) -> Found {
+fn found(
+    verdict: Verdict,
+    mut segments: Segments,
+    manifest: Stored,
+    leftovers: Vec<PathBuf>,
+) -> Found {
     let mut work = verdict.work;
     if !leftovers.is_empty() {
         work.get_or_insert_default().leftovers = leftovers;
@@ -183,27 +219,47 @@ fn found(verdict: Verdict, mut segments: Segments, manifest: Stored, leftovers: 
 }
 
 /// Step 4: which of the names are live, and which are left over from a replacement that did not finish, or that did.
-fn choose(place: &Place, home: &Home, stored: &Stored, all: Vec<Arc<Slot>>) -> Result<(Vec<Arc<Slot>>, Vec<PathBuf>)> {
+fn choose(
+    place: &Place,
+    home: &Home,
+    stored: &Stored,
+    all: Vec<Arc<Slot>>,
+) -> Result<(Vec<Arc<Slot>>, Vec<PathBuf>)> {
     let manifest = &stored.manifest;
     let replaced = |slot: &Slot| {
-        manifest.swap.as_ref().is_some_and(|swap| swap.replaced.contains(&(slot.base, slot.generation)))
+        manifest
+            .swap
+            .as_ref()
+            .is_some_and(|swap| swap.replaced.contains(&(slot.base, slot.generation)))
     };
-    let (above, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|slot| slot.generation > manifest.highest_generation);
+    let (above, rest): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|slot| slot.generation > manifest.highest_generation);
     let (gone, mut live): (Vec<_>, Vec<_>) = rest.into_iter().partition(|slot| replaced(slot));
     if let Some(swap) = &manifest.swap
-        && !live.iter().any(|slot| (slot.base, slot.generation) == swap.live)
+        && !live
+            .iter()
+            .any(|slot| (slot.base, slot.generation) == swap.live)
     {
-        return Err(Error::corruption(&Slot::named(place, swap.live.0, swap.live.1).path, 0, None));
+        return Err(Error::corruption(
+            &Slot::named(place, swap.live.0, swap.live.1).path,
+            0,
+            None,
+        ));
     }
     for slot in &above {
-        if !crate::planted!(LEFTOVER_REMOVED_UNCOVERED) && !covered(home, place, slot, &live)? {
+        if !planted!(LEFTOVER_REMOVED_UNCOVERED) && !covered(home, place, slot, &live)? {
             return Err(Error::corruption(&slot.path, 0, None));
         }
     }
     if let Some(pair) = live.windows(2).find(|pair| pair[0].base == pair[1].base) {
         return Err(Error::corruption(&pair[1].path, 0, None));
     }
-    let mut leftovers: Vec<_> = above.iter().chain(&gone).map(|slot| slot.path.clone()).collect();
+    let mut leftovers: Vec<_> = above
+        .iter()
+        .chain(&gone)
+        .map(|slot| slot.path.clone())
+        .collect();
     // A segment lies wholly below the log start if its successor begins there or before.
     while live.len() > 1 && live[1].base <= manifest.log_start {
         leftovers.push(live.remove(0).path.clone());
@@ -213,29 +269,56 @@ fn choose(place: &Place, home: &Home, stored: &Stored, all: Vec<Arc<Slot>>) -> R
 
 /// Do the files that stay hold the offsets of this one?
 fn covered(home: &Home, place: &Place, slot: &Slot, live: &[Arc<Slot>]) -> Result<bool> {
-    let Some(below) = live.iter().rposition(|other| other.base <= slot.base) else { return Ok(false) };
-    let Ok(segment) = slot.open_sealed(&home.ground, place, home.log, crate::entry::TimestampType::EventTime) else {
+    let Some(below) = live.iter().rposition(|other| other.base <= slot.base) else {
+        return Ok(false);
+    };
+    let Ok(segment) = slot.open_sealed(
+        &home.ground,
+        place,
+        home.log,
+        crate::entry::TimestampType::EventTime,
+    ) else {
         return Ok(true); // unfinished: it never was live
     };
-    let end = segment.seal().map_or(slot.base, |seal| seal.footer.next_base);
+    let end = segment
+        .seal()
+        .map_or(slot.base, |seal| seal.footer.next_base);
     let ends = |at: usize| -> Option<u64> {
         let slot = live.get(at)?;
-        let segment = slot.open_sealed(&home.ground, place, home.log, crate::entry::TimestampType::EventTime).ok()?;
+        let segment = slot
+            .open_sealed(
+                &home.ground,
+                place,
+                home.log,
+                crate::entry::TimestampType::EventTime,
+            )
+            .ok()?;
         Some(segment.seal()?.footer.next_base)
     };
-    let reach = live[below..].iter().enumerate().map(|(n, other)| match ends(below + n) {
-        Some(end) => end,
-        None => other.base,
-    });
+    let reach = live[below..]
+        .iter()
+        .enumerate()
+        .map(|(n, other)| match ends(below + n) {
+            Some(end) => end,
+            None => other.base,
+        });
     Ok(reach.max().is_some_and(|reach| reach >= end))
 }
 
 /// A last file whose header is not whole and that holds nothing: the roll that made it did not finish. It is made anew.
 fn drop_unborn(home: &Home, place: &Place, slots: &mut Vec<Arc<Slot>>) -> Result<bool> {
-    let Some(last) = slots.last() else { return Ok(false) };
-    let file = match home.ground.handles.storage().open(&last.path, crate::io::OpenMode::Read) {
+    let Some(last) = slots.last() else {
+        return Ok(false);
+    };
+    let file = match home
+        .ground
+        .storage
+        .open(&last.path, crate::io::OpenMode::Read)
+    {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => return Err(Error::corruption(&last.path, 0, None)),
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
+            return Err(Error::corruption(&last.path, 0, None));
+        }
         Err(e) => return Err(Error::io("open", &last.path, e)),
     };
     let len = file.len().map_err(|e| Error::io("read", &last.path, e))?;
@@ -250,8 +333,16 @@ fn drop_unborn(home: &Home, place: &Place, slots: &mut Vec<Arc<Slot>>) -> Result
 }
 
 /// Step 5: the first segment, and that the one before the last is sealed and linked to it.
-fn check_start(home: &Home, place: &Place, settings: &Settings, slots: &[Arc<Slot>], log_start: u64) -> Result<()> {
-    let Some(first) = slots.first() else { return Ok(()) };
+fn check_start(
+    home: &Home,
+    place: &Place,
+    settings: &Settings,
+    slots: &[Arc<Slot>],
+    log_start: u64,
+) -> Result<()> {
+    let Some(first) = slots.first() else {
+        return Ok(());
+    };
     let header = header_of(home, place, first)?;
     if header.expected > log_start {
         let lost = super::segments::lost(&place.at, log_start, first.base);
@@ -261,7 +352,14 @@ fn check_start(home: &Home, place: &Place, settings: &Settings, slots: &[Arc<Slo
         let before = before.open_sealed(&home.ground, place, home.log, settings.timestamps)?;
         let header = header_of(home, place, last)?;
         let path = last.path.clone();
-        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, path, settings.timestamps);
+        let segment = Segment::new(
+            place.at.clone(),
+            header,
+            SEGMENT_HEADER_LEN as u64,
+            path,
+            settings.timestamps,
+            None,
+        );
         if !follows(&segment, &before) {
             return Err(Error::corruption(&last.path, 0, None));
         }
@@ -269,10 +367,20 @@ fn check_start(home: &Home, place: &Place, settings: &Settings, slots: &[Arc<Slo
     Ok(())
 }
 
-fn header_of(home: &Home, place: &Place, slot: &Slot) -> Result<crate::format::segment::SegmentHeader> {
-    let file = match home.ground.handles.storage().open(&slot.path, crate::io::OpenMode::Read) {
+fn header_of(
+    home: &Home,
+    place: &Place,
+    slot: &Slot,
+) -> Result<crate::format::segment::SegmentHeader> {
+    let file = match home
+        .ground
+        .storage
+        .open(&slot.path, crate::io::OpenMode::Read)
+    {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => return Err(Error::corruption(&slot.path, 0, None)),
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
+            return Err(Error::corruption(&slot.path, 0, None));
+        }
         Err(e) => return Err(Error::io("open", &slot.path, e)),
     };
     read_header(&*file, slot, place, home.log)
@@ -290,14 +398,29 @@ fn damaged(
     slots.dedup_by_key(|slot| slot.base); // of several generations the oldest is shown; a repair chooses
     let known = |point: Option<crate::format::state::Point>| point.map_or(0, |point| point.offset);
     let (topic, partition) = (place.topic, place.at.partition().get());
-    let recorded = known(home.evidence.point(topic, partition)).max(known(home.evidence.checked(topic, partition)));
-    let last = slots.last().map(|slot| classify::readable_end(home, place, slot)).transpose()?.flatten();
-    let next = recorded.max(last.unwrap_or(0)).max(slots.last().map_or(0, |slot| slot.base));
+    let recorded = known(home.evidence.point(topic, partition))
+        .max(known(home.evidence.checked(topic, partition)));
+    let last = slots
+        .last()
+        .map(|slot| classify::readable_end(home, place, slot))
+        .transpose()?
+        .flatten();
+    let next = recorded
+        .max(last.unwrap_or(0))
+        .max(slots.last().map_or(0, |slot| slot.base));
     classify::report_damage(place, &why, report);
     let log_start = slots.first().map_or(0, |slot| slot.base);
     Ok(Found {
-        segments: Segments { slots, log_start, ..Segments::default() },
-        rear: Rear::Closed { expected: next, link: Link::default(), stream: 0 },
+        segments: Segments {
+            slots,
+            log_start,
+            ..Segments::default()
+        },
+        rear: Rear::Closed {
+            expected: next,
+            link: Link::default(),
+            stream: 0,
+        },
         next,
         durable: recorded,
         last_append: 0,

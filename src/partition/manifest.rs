@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use super::place::Place;
 use crate::error::{Error, Result};
 use crate::format::root::Manifest;
-use crate::format::slots::Kind;
+use crate::format::slots::SlotFile;
 use crate::segment::Ground;
 use crate::slotted::SlottedFile;
 
 /// The manifest as it is on disk.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) manifest: Manifest,
     /// 0: there is none.
     pub(crate) generation: u64,
     /// One of its two copies could not be read.
     pub(crate) lost_slot: bool,
+    file: Option<SlottedFile>,
 }
 
 pub(crate) fn path(place: &Place) -> PathBuf {
@@ -25,17 +26,41 @@ pub(crate) fn path(place: &Place) -> PathBuf {
 
 pub(crate) fn read(ground: &Ground, place: &Place) -> Result<Stored> {
     let path = path(place);
-    let Some(slotted) = SlottedFile::read(&*ground.storage, &path, Kind::Manifest)? else {
+    let Some((file, slotted)) = SlottedFile::open(&*ground.storage, &path, SlotFile::Manifest)?
+    else {
         return Ok(Stored::default());
     };
-    let manifest = Manifest::decode(&slotted.payload).map_err(|_| Error::corruption(&path, 0, None))?;
-    Ok(Stored { manifest, generation: slotted.generation, lost_slot: slotted.bad_other })
+    let manifest =
+        Manifest::decode(&slotted.payload).map_err(|_| Error::corruption(&path, 0, None))?;
+    Ok(Stored {
+        manifest,
+        generation: slotted.generation,
+        lost_slot: slotted.bad_other,
+        file: Some(file),
+    })
 }
 
 /// Makes `manifest` the truth: durable when this returns.
-pub(crate) fn write(ground: &Ground, place: &Place, stored: &mut Stored, manifest: Manifest) -> Result<()> {
-    let file = SlottedFile::new(path(place), Kind::Manifest);
-    stored.generation = file.replace(&*ground.storage, stored.generation, &manifest.encode())?;
+pub(crate) fn write(
+    ground: &Ground,
+    place: &Place,
+    stored: &mut Stored,
+    manifest: Manifest,
+) -> Result<()> {
+    let (storage, payload) = (&*ground.storage, manifest.encode());
+    let file = match &mut stored.file {
+        Some(file) => {
+            file.write(storage, &payload)?;
+            file
+        }
+        none => none.insert(SlottedFile::create(
+            storage,
+            &path(place),
+            SlotFile::Manifest,
+            &payload,
+        )?),
+    };
+    stored.generation = file.generation();
     stored.manifest = manifest;
     Ok(())
 }

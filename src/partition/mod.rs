@@ -31,6 +31,9 @@ use crate::format::encoder::{self, Encoder};
 use crate::offset::{Offset, PartitionId, Position, TopicPartition};
 use crate::record::Record;
 use crate::segment::tail::Tail;
+#[cfg(test)]
+mod tests;
+
 use examine::Found;
 use home::{Home, Owner};
 use place::Place;
@@ -112,7 +115,11 @@ impl Partition {
     ) -> Result<Partition> {
         let found = examine::examine(&place, &home, &settings, report)?;
         // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
-        let end = if settings.below_power() || found.work.is_none() { found.next } else { found.durable };
+        let end = if settings.below_power() || found.work.is_none() {
+            found.next
+        } else {
+            found.durable
+        };
         let used = place.used;
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
@@ -131,7 +138,11 @@ impl Partition {
     /// Does what opening left to do: steps 9 to 14. A damaged partition stays as it is.
     pub(crate) fn finish_recovery(&self) -> Result<()> {
         let mut writer = self.inner.writer.lock();
-        if matches!(writer.health, Health::Sound) { self.inner.finish_work(&mut writer) } else { Ok(()) }
+        if matches!(writer.health, Health::Sound) {
+            self.inner.finish_work(&mut writer)
+        } else {
+            Ok(())
+        }
     }
 
     /// Everything appended so far survives a power loss when this returns.
@@ -153,7 +164,9 @@ impl Partition {
         self.inner.sync_all()?;
         let mut writer = self.inner.writer.lock();
         if let Some(active) = writer.active() {
-            active.segment.save_index(&self.inner.home.ground);
+            active
+                .segment
+                .save_index(&self.inner.home.ground, active.len);
         }
         self.inner.keep_point(&mut writer);
         Ok(matches!(writer.health, Health::Sound))
@@ -186,7 +199,9 @@ impl Partition {
     /// [`Error::Indeterminate`] the record may or may not be there when the log is opened again.
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
         let record = record.into();
-        let offsets = self.append_records(None, |encoder, settings| self.push(encoder, settings, &record))?;
+        let offsets = self.append_records(None, |encoder, settings| {
+            self.push(encoder, settings, &record)
+        })?;
         Ok(self.inner.place.at.at(offsets.start))
     }
 
@@ -196,8 +211,13 @@ impl Partition {
     /// # Errors
     ///
     /// As [`append`](Partition::append); `RecordTooLarge` too if the batch is larger than the topic's `max_batch_bytes`.
-    pub fn append_all<'a, R: Into<Record<'a>>>(&self, records: impl IntoIterator<Item = R>) -> Result<Range<Offset>> {
-        self.append_records(None, |encoder, settings| self.push_all(encoder, settings, records))
+    pub fn append_all<'a, R: Into<Record<'a>>>(
+        &self,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Range<Offset>> {
+        self.append_records(None, |encoder, settings| {
+            self.push_all(encoder, settings, records)
+        })
     }
 
     /// As [`append_all`](Partition::append_all), if the partition still ends at `end`.
@@ -211,7 +231,9 @@ impl Partition {
         end: Offset,
         records: impl IntoIterator<Item = R>,
     ) -> Result<Range<Offset>> {
-        self.append_records(Some(end), |encoder, settings| self.push_all(encoder, settings, records))
+        self.append_records(Some(end), |encoder, settings| {
+            self.push_all(encoder, settings, records)
+        })
     }
 
     fn push_all<'a, R: Into<Record<'a>>>(
@@ -227,13 +249,21 @@ impl Partition {
     }
 
     fn push(&self, encoder: &mut Encoder, settings: &Settings, record: &Record<'_>) -> Result<()> {
-        let too_large = |size, limit: u32, setting| Err(Error::RecordTooLarge { size, limit: u64::from(limit), setting });
+        let too_large = |size, limit: u32, setting| {
+            Err(Error::RecordTooLarge {
+                size,
+                limit: u64::from(limit),
+                setting,
+            })
+        };
         let size = encoder::size_of(record);
         if size > u64::from(settings.max_record_bytes) {
             return too_large(size, settings.max_record_bytes, "max_record_bytes");
         }
         if settings.keyed && record.key().is_none() {
-            return Err(Error::KeyRequired { topic: self.inner.place.at.topic().into() });
+            return Err(Error::KeyRequired {
+                topic: self.inner.place.at.topic().into(),
+            });
         }
         encoder.push(record);
         let body = encoder.body_len() as u64;
@@ -270,7 +300,13 @@ impl Partition {
         if records == 0 {
             return self.append_nothing(expected);
         }
-        encoder.finish(settings.compression.codec());
+        encoder
+            .finish(settings.compression.codec())
+            .map_err(|large| Error::RecordTooLarge {
+                size: large.bytes,
+                limit: large.limit,
+                setting: "max_batch_bytes",
+            })?;
         let (first, after) = self.inner.append(encoder, expected.map(Offset::get))?;
         let end = first + records;
         match after {
@@ -284,7 +320,9 @@ impl Partition {
     fn append_nothing(&self, expected: Option<Offset>) -> Result<Range<Offset>> {
         let end = Offset::new(self.inner.writer.lock().next);
         match expected {
-            Some(expected) if expected != end => Err(Error::conflict(&self.inner.place.at, expected.get(), end.get())),
+            Some(expected) if expected != end => {
+                Err(Error::conflict(&self.inner.place.at, expected, end))
+            }
             _ => Ok(end..end),
         }
     }
@@ -305,7 +343,10 @@ impl Partition {
         let inner = &*self.inner;
         let mut writer = inner.writer.lock();
         inner.make_ready(&mut writer)?;
-        if writer.active().is_none_or(crate::segment::active::ActiveSegment::is_empty) {
+        if writer
+            .active()
+            .is_none_or(crate::segment::active::ActiveSegment::is_empty)
+        {
             return Ok(());
         }
         inner.home.evidence.held()?;
@@ -329,7 +370,10 @@ impl Partition {
         if matches!(writer.health, Health::Sound) && writer.work.is_none() {
             return Ok(report);
         }
-        let place = Place { used: writer.used, ..inner.place.clone() };
+        let place = Place {
+            used: writer.used,
+            ..inner.place.clone()
+        };
         let found = examine::examine(&place, &inner.home, &inner.settings(), &mut report)?;
         let end = found.next;
         inner.change_segments(|segments| *segments = found.segments.clone());
@@ -362,6 +406,9 @@ impl Writer {
 
 impl fmt::Debug for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Partition").field("at", &self.inner.place.at).field("offsets", &self.offsets()).finish()
+        f.debug_struct("Partition")
+            .field("at", &self.inner.place.at)
+            .field("offsets", &self.offsets())
+            .finish()
     }
 }

@@ -41,7 +41,11 @@ pub(crate) struct Watch {
 
 impl Progress {
     pub(crate) fn new(end: u64, durable: u64) -> Progress {
-        Progress { end: AtomicU64::new(end), durable: AtomicU64::new(durable), sleepers: Arc::default() }
+        Progress {
+            end: AtomicU64::new(end),
+            durable: AtomicU64::new(durable),
+            sleepers: Arc::default(),
+        }
     }
 
     /// The offset after the last visible record.
@@ -85,16 +89,27 @@ impl Progress {
         let key = list.next;
         list.next += 1;
         list.wakers.push((key, waker.clone()));
-        self.sleepers.count.store(list.wakers.len(), Ordering::SeqCst);
-        Watch { sleepers: Arc::clone(&self.sleepers), key }
+        self.sleepers
+            .count
+            .store(list.wakers.len(), Ordering::SeqCst);
+        Watch {
+            sleepers: Arc::clone(&self.sleepers),
+            key,
+        }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut list = self.sleepers.list.lock();
-        let dropped = list.wakers.iter().position(|(key, _)| *key == self.key).map(|at| list.wakers.swap_remove(at));
-        self.sleepers.count.store(list.wakers.len(), Ordering::SeqCst);
+        let dropped = list
+            .wakers
+            .iter()
+            .position(|(key, _)| *key == self.key)
+            .map(|at| list.wakers.swap_remove(at));
+        self.sleepers
+            .count
+            .store(list.wakers.len(), Ordering::SeqCst);
         drop(list);
         drop(dropped); // a waker's drop is foreign code: not under the lock
     }

@@ -18,8 +18,9 @@ use super::Inner;
 use super::examine::{Cut, Work};
 use super::writer::{Health, Rear, Writer};
 use crate::error::{Error, Result};
-use crate::format::batch::Seed;
-use crate::format::segment::FOOTER_LEN;
+use crate::format::batch;
+use crate::format::footer::FOOTER_LEN;
+use crate::format::wire::Seed;
 use crate::io::{File, OpenMode, write_full};
 use crate::segment::active::ActiveSegment;
 use crate::segment::scan::{Stream, sound};
@@ -33,8 +34,10 @@ impl Inner {
         self.home.check_open()?;
         match &writer.health {
             Health::Sound => {}
-            Health::Poisoned(cause) => return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause))),
-            Health::Damaged(why) => return Err(why.again()),
+            Health::Poisoned(cause) => {
+                return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
+            }
+            Health::Damaged(why) => return Err(Error::again(&self.place.at, why)),
         }
         self.finish_work(writer)?;
         if let Rear::Resting { .. } = writer.rear {
@@ -46,7 +49,9 @@ impl Inner {
 
     /// Steps 9 to 14, if they are not done. No space leaves them for later: the partition is read meanwhile.
     pub(crate) fn finish_work(&self, writer: &mut Writer) -> Result<()> {
-        let Some(work) = writer.work.take() else { return Ok(()) };
+        let Some(work) = writer.work.take() else {
+            return Ok(());
+        };
         match self.do_work(writer, &work) {
             Ok(()) => {
                 self.made_durable(writer.next);
@@ -55,10 +60,11 @@ impl Inner {
             }
             Err(e) => {
                 if e.is_corruption() {
-                    writer.health = Health::Damaged(Arc::new(e.again()));
-                } else {
-                    writer.work = Some(work);
+                    let why = Arc::new(e);
+                    writer.health = Health::Damaged(Arc::clone(&why));
+                    return Err(Error::again(&self.place.at, &why));
                 }
+                writer.work = Some(work);
                 Err(e)
             }
         }
@@ -69,9 +75,11 @@ impl Inner {
         if let Some(cut) = &work.cut {
             self.keep_aside(cut)?; // 2
             let file = self.open_for_write(&cut.file)?;
-            file.set_len(cut.from).map_err(|e| Error::io("truncate", &cut.file, e))?; // 3
+            file.set_len(cut.from)
+                .map_err(|e| Error::io("truncate", &cut.file, e))?; // 3
             if work.distrust.is_none() {
-                file.sync_data().map_err(|e| Error::io("sync", &cut.file, e))?;
+                file.sync_data()
+                    .map_err(|e| Error::io("sync", &cut.file, e))?;
             }
         }
         if let Some((path, range)) = &work.distrust {
@@ -82,7 +90,9 @@ impl Inner {
         }
         for path in &work.leftovers {
             match self.home.ground.storage.remove_file(path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", path, e)),
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", path, e));
+                }
                 _ => {} // 6
             }
         }
@@ -90,7 +100,11 @@ impl Inner {
     }
 
     fn open_for_write(&self, path: &Path) -> Result<Arc<dyn File>> {
-        self.home.ground.storage.open(path, OpenMode::Write).map_err(|e| Error::io("open", path, e))
+        self.home
+            .ground
+            .storage
+            .open(path, OpenMode::Write)
+            .map_err(|e| Error::io("open", path, e))
     }
 
     /// Copies all of the tail, so that nothing is lost by cutting it.
@@ -98,21 +112,29 @@ impl Inner {
         let storage = &self.home.ground.storage;
         let dir = cut.quarantine.parent().expect("a file in the quarantine");
         match storage.create_dir(dir) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::io("create", dir, e)),
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::io("create", dir, e));
+            }
             _ => {}
         }
         let path = &cut.quarantine;
         let copy = match storage.open(path, OpenMode::CreateNew) {
             // An earlier try that did not finish: the tail is still there, so it is copied again.
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => storage.open(path, OpenMode::Write),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                storage.open(path, OpenMode::Write)
+            }
             made => made,
         };
         let copy = copy.map_err(|e| Error::io("create", path, e))?;
-        let from = storage.open(&cut.file, OpenMode::Read).map_err(|e| Error::io("open", &cut.file, e))?;
+        let from = storage
+            .open(&cut.file, OpenMode::Read)
+            .map_err(|e| Error::io("open", &cut.file, e))?;
         let mut stream = Stream::new(&*from, cut.to);
         let mut at = cut.from;
         while at < cut.to {
-            let bytes = stream.at(at, COPY).map_err(|e| Error::io("read", &cut.file, e))?;
+            let bytes = stream
+                .at(at, COPY)
+                .map_err(|e| Error::io("read", &cut.file, e))?;
             if bytes.is_empty() {
                 break; // cut already, by an earlier try
             }
@@ -120,8 +142,12 @@ impl Inner {
             at += bytes.len() as u64;
         }
         copy.sync_all().map_err(|e| Error::io("sync", path, e))?;
-        storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
-        storage.sync_dir(&self.home.root).map_err(|e| Error::io("sync", &self.home.root, e))
+        storage
+            .sync_dir(dir)
+            .map_err(|e| Error::io("sync", dir, e))?;
+        storage
+            .sync_dir(&self.home.root)
+            .map_err(|e| Error::io("sync", &self.home.root, e))
     }
 
     /// The cache may hold what a failed write-back took from the medium: every batch is checked, and the same bytes are written
@@ -129,7 +155,11 @@ impl Inner {
     fn write_again(&self, path: &PathBuf, range: &Range<u64>) -> Result<()> {
         let file = self.open_for_write(path)?;
         let snapshot = self.segments();
-        let segment = snapshot.slots.last().and_then(|slot| slot.opened()).expect("the last segment was examined");
+        let segment = snapshot
+            .slots
+            .last()
+            .and_then(|slot| slot.opened())
+            .expect("the last segment was examined");
         let header_len = segment.header_len;
         let mut stream = Stream::new(&*file, range.end);
         let mut at = range.start;
@@ -139,20 +169,28 @@ impl Inner {
                 (header_len - at) as usize
             } else {
                 let bytes = stream.at(at, 64).map_err(io)?;
-                let total = crate::format::batch::BatchHeader::hop(bytes).map_or(u64::MAX, |hop| hop.2);
+                let total = batch::hop(bytes).map_or(u64::MAX, |hop| hop.2);
                 usize::try_from(total.min(range.end - at)).unwrap_or(usize::MAX)
             };
             let bytes = stream.at(at, len).map_err(io)?;
             let bytes = &bytes[..len.min(bytes.len())];
             let footer = at + FOOTER_LEN as u64 == range.end && segment.seal().is_some();
-            if at >= header_len && !footer && sound(bytes, Seed::new(segment.header.salt, at)).is_err() || bytes.is_empty() {
+            if at >= header_len
+                && !footer
+                && sound(bytes, Seed::new(segment.header.salt, at)).is_err()
+                || bytes.is_empty()
+            {
                 return Err(Error::corruption(path, at, None));
             }
             write_full(&*file, bytes, at).map_err(|e| Error::io("write", path, e))?;
             at += len as u64;
         }
         file.sync_all().map_err(|e| Error::io("sync", path, e))?;
-        self.home.ground.storage.sync_dir(&self.place.dir).map_err(|e| Error::io("sync", &self.place.dir, e))
+        self.home
+            .ground
+            .storage
+            .sync_dir(&self.place.dir)
+            .map_err(|e| Error::io("sync", &self.place.dir, e))
     }
 
     fn leave_gap(&self, writer: &mut Writer, base: u64) -> Result<()> {
@@ -170,16 +208,28 @@ impl Inner {
 
     /// Opens the last segment for writing.
     fn wake_rear(&self, writer: &mut Writer) -> Result<()> {
-        let Rear::Resting { segment, len, next, accumulator } = &writer.rear else { return Ok(()) };
-        let file = self.home.ground.handles.open(&segment.handle, OpenMode::Write);
+        let Rear::Resting {
+            segment,
+            len,
+            next,
+            accumulator,
+        } = &writer.rear
+        else {
+            return Ok(());
+        };
+        let file = self
+            .home
+            .ground
+            .handles
+            .open(&segment.handle, OpenMode::Write);
         let file = file.map_err(|e| Error::io("open", segment.path(), e))?;
         let (segment, len) = (Arc::clone(segment), *len);
-        let active = ActiveSegment::resume(Arc::clone(&segment), file, len, *next, accumulator.clone());
+        let active = ActiveSegment::resume(Arc::clone(&segment), file, len, *next, *accumulator);
         writer.synced = len;
         writer.pointed = len;
         writer.checked = len;
         self.change_segments(|segments| {
-            let start = segment.stream_start + len;
+            let start = segment.stream_start.unwrap_or(0) + len;
             segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
         });
         writer.rear = Rear::Active(active);

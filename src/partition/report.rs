@@ -49,7 +49,15 @@ pub struct Finding {
 
 impl Finding {
     pub(crate) fn new(kind: FindingKind) -> Finding {
-        Finding { kind, at: None, offsets: None, bytes: 0, file: None, byte: None, quarantine: None }
+        Finding {
+            kind,
+            at: None,
+            offsets: None,
+            bytes: 0,
+            file: None,
+            byte: None,
+            quarantine: None,
+        }
     }
 }
 

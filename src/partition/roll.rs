@@ -15,30 +15,48 @@ use super::settings::Settings;
 use super::writer::{Health, Rear, Writer};
 use crate::error::{Error, Result};
 use crate::format::encoder::Encoder;
-use crate::format::segment::{BELOW_POWER, FOOTER_LEN, GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::footer::FOOTER_LEN;
+use crate::format::segment::{GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::offset::Offset;
 use crate::segment::active::{ActiveSegment, SealFailed};
 
 impl Inner {
     /// An active segment with room for the batch in the encoder: the present one, or a new one.
-    pub(crate) fn make_room(&self, writer: &mut Writer, settings: &Settings, encoder: &Encoder) -> Result<()> {
+    pub(crate) fn make_room(
+        &self,
+        writer: &mut Writer,
+        settings: &Settings,
+        encoder: &Encoder,
+    ) -> Result<()> {
         let records = u64::from(encoder.count());
         if records > u64::from(settings.offset_span) {
             let limit = u64::from(settings.offset_span);
-            return Err(Error::RecordTooLarge { size: records, limit, setting: "offset_span" });
+            return Err(Error::RecordTooLarge {
+                size: records,
+                limit,
+                setting: "offset_span",
+            });
         }
-        let last = writer.next.checked_add(records).and_then(|end| end.checked_add(u64::from(settings.offset_span)));
+        let last = writer
+            .next
+            .checked_add(records)
+            .and_then(|end| end.checked_add(u64::from(settings.offset_span)));
         if last.is_none_or(|last| last > Offset::MAX.get()) {
-            return Err(Error::LimitExceeded { setting: "offset", limit: Offset::MAX.get() });
+            return Err(Error::LimitExceeded {
+                setting: "offset",
+                limit: Offset::MAX.get(),
+            });
         }
         if let Some(active) = writer.active() {
             let full = !active.is_empty()
-                && active.len + encoder.total_len() as u64 + FOOTER_LEN as u64 > settings.segment_bytes;
+                && active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
             let spanned = writer.next + records > active.segment.span_end();
-            let other_level = settings.below_power() && !active.segment.header.below_power();
+            let other_level = settings.below_power() && !active.segment.header.below_power;
             let old = settings.segment_age.is_some_and(|age| {
                 let made = active.segment.header.created_ms;
-                !active.is_empty() && self.home.clock.now().as_millis().saturating_sub(made) >= age.as_millis() as i64
+                !active.is_empty()
+                    && self.home.clock.now().as_millis().saturating_sub(made)
+                        >= age.as_millis() as i64
             });
             if !(full || spanned || old || other_level && !active.is_empty()) {
                 if other_level {
@@ -54,7 +72,9 @@ impl Inner {
 
     /// Seals the active segment (steps 1 and 2); the next one begins at `next_base`.
     pub(crate) fn seal_active(&self, writer: &mut Writer, next_base: u64) -> Result<()> {
-        let Rear::Active(active) = &writer.rear else { return Ok(()) };
+        let Rear::Active(active) = &writer.rear else {
+            return Ok(());
+        };
         let path = active.segment.path();
         let seal = match active.seal(next_base) {
             Ok(seal) => seal,
@@ -67,13 +87,22 @@ impl Inner {
                 return Err(self.roll_failed(writer, error, true));
             }
         };
-        let stream = active.segment.stream_start + seal.data_end + FOOTER_LEN as u64;
-        let (link, expected) = (seal.link, seal.footer.last.map_or(active.segment.base(), |last| last + 1));
+        let stream = active.segment.stream_start.unwrap_or(0) + seal.data_end + FOOTER_LEN as u64;
+        let (link, expected) = (
+            seal.link,
+            seal.footer
+                .last
+                .map_or(active.segment.base(), |last| last + 1),
+        );
         active.segment.set_seal(seal);
-        active.segment.save_index(&self.home.ground);
+        active.segment.save_index(&self.home.ground, active.len);
         self.home.ground.handles.admit(&active.segment.handle);
         self.made_durable(writer.next);
-        writer.rear = Rear::Closed { expected, link, stream };
+        writer.rear = Rear::Closed {
+            expected,
+            link,
+            stream,
+        };
         writer.next = next_base;
         Ok(())
     }
@@ -91,18 +120,38 @@ impl Inner {
 
     /// The next segment, or the first (steps 3 to 5).
     pub(crate) fn begin_segment(&self, writer: &mut Writer, settings: &Settings) -> Result<()> {
-        let Rear::Closed { expected, link, stream } = &writer.rear else { return Ok(()) };
-        let gap = if *expected == writer.next { GapReason::None } else { GapReason::Recovery };
+        let Rear::Closed {
+            expected,
+            link,
+            stream,
+        } = &writer.rear
+        else {
+            return Ok(());
+        };
+        let gap = if *expected == writer.next {
+            GapReason::None
+        } else {
+            GapReason::Recovery
+        };
         let header = self.header(writer, settings, *expected, *link, gap)?;
         let stream = *stream;
         if !writer.used {
             self.make_directory()?;
         }
-        let made = ActiveSegment::create(&self.home.ground, &self.place.dir, &self.place.at, header, settings.timestamps, stream);
+        let made = ActiveSegment::create(
+            &self.home.ground,
+            &self.place.dir,
+            &self.place.at,
+            header,
+            settings.timestamps,
+            stream,
+        );
         let active = match made {
             Ok(active) => active,
             // A sync that failed may have left the name un-synced for ever; a full disk is tried again.
-            Err(e @ Error::Io { call: "sync", .. }) => return Err(self.roll_failed(writer, e, true)),
+            Err(e @ Error::Io { call: "sync", .. }) => {
+                return Err(self.roll_failed(writer, e, true));
+            }
             Err(e) => return Err(e),
         };
         if !writer.used {
@@ -129,7 +178,7 @@ impl Inner {
             expected,
             gap,
             offset_span: settings.offset_span,
-            flags: if settings.below_power() { BELOW_POWER } else { 0 },
+            below_power: settings.below_power(),
             open_number: self.home.evidence.open_number()?,
             created_ms: self.home.clock.now().as_millis(),
             salt: self.home.ground.storage.random() as u64,
@@ -148,8 +197,12 @@ impl Inner {
 
     /// Steps 4 and 5 of a first append.
     fn mark_used(&self, writer: &mut Writer) -> Result<()> {
-        let parent = self.place.dir.parent().expect("a partition lies in a topic");
-        if !crate::planted!(DIRECTORY_SYNC_SKIPPED)
+        let parent = self
+            .place
+            .dir
+            .parent()
+            .expect("a partition lies in a topic");
+        if !planted!(DIRECTORY_SYNC_SKIPPED)
             && let Err(e) = self.home.ground.storage.sync_dir(parent)
         {
             return Err(self.roll_failed(writer, Error::io("sync", parent, e), true));
@@ -168,7 +221,7 @@ impl Inner {
         self.change_segments(|segments| {
             segments.slots.push(slot);
             segments.gap_from = None;
-            let start = active.segment.stream_start;
+            let start = active.segment.stream_start.unwrap_or(0);
             segments.tail = segments.tail.take().or_else(|| self.new_tail(start));
         });
         writer.rear = Rear::Active(active);
@@ -185,26 +238,55 @@ impl Inner {
 
     /// An empty active segment is never sealed: one that cannot serve is replaced by one that begins at `base`. New file,
     /// synced, then the manifest (the commit point), then the old one is removed.
-    pub(crate) fn replace_empty(&self, writer: &mut Writer, settings: &Settings, base: u64) -> Result<()> {
+    pub(crate) fn replace_empty(
+        &self,
+        writer: &mut Writer,
+        settings: &Settings,
+        base: u64,
+    ) -> Result<()> {
         let old = match &writer.rear {
             Rear::Active(active) => Arc::clone(&active.segment),
             Rear::Resting { segment, .. } => Arc::clone(segment),
             Rear::Closed { .. } => return self.begin_segment(writer, settings),
         };
         writer.next = base;
-        let gap = if old.header.expected == base { GapReason::None } else { GapReason::Recovery };
-        let mut header = self.header(writer, settings, old.header.expected, old.header.prev_link, gap)?;
+        let gap = if old.header.expected == base {
+            GapReason::None
+        } else {
+            GapReason::Recovery
+        };
+        let mut header = self.header(
+            writer,
+            settings,
+            old.header.expected,
+            old.header.prev_link,
+            gap,
+        )?;
         header.generation = self.next_generation(writer)?;
         let live = (header.base, header.generation);
         let ground = &self.home.ground;
-        let stream = old.stream_start + SEGMENT_HEADER_LEN as u64;
-        let active = ActiveSegment::create(ground, &self.place.dir, &self.place.at, header, settings.timestamps, stream)?;
+        let stream = old.stream_start.unwrap_or(0) + SEGMENT_HEADER_LEN as u64;
+        let active = ActiveSegment::create(
+            ground,
+            &self.place.dir,
+            &self.place.at,
+            header,
+            settings.timestamps,
+            stream,
+        )?;
         let mut manifest = writer.manifest.manifest.clone();
         manifest.highest_generation = live.1;
-        manifest.swap = Some(crate::format::root::Swap { replaced: vec![(old.base(), old.header.generation)], live });
+        manifest.swap = Some(crate::format::root::Swap {
+            replaced: vec![(old.base(), old.header.generation)],
+            live,
+        });
         super::manifest::write(ground, &self.place, &mut writer.manifest, manifest)?;
         let _ = ground.storage.remove_file(old.path()); // left over otherwise, and removed at the next opening
-        self.change_segments(|segments| segments.slots.retain(|slot| slot.base != old.base() || slot.generation == live.1));
+        self.change_segments(|segments| {
+            segments
+                .slots
+                .retain(|slot| slot.base != old.base() || slot.generation == live.1)
+        });
         self.install(writer, active);
         Ok(())
     }
@@ -212,10 +294,20 @@ impl Inner {
     /// Above the manifest's, and above every name in the directory: no name that was live is used again.
     fn next_generation(&self, writer: &Writer) -> Result<u32> {
         let dir = &self.place.dir;
-        let entries = self.home.ground.storage.read_dir(dir).map_err(|e| Error::io("list", dir, e))?;
-        let names = entries.iter().filter_map(|entry| crate::format::names::parse_segment_name(&entry.name));
+        let entries = self
+            .home
+            .ground
+            .storage
+            .read_dir(dir)
+            .map_err(|e| Error::io("list", dir, e))?;
+        let names = entries
+            .iter()
+            .filter_map(|entry| crate::format::names::parse_segment_name(&entry.name));
         let highest = names.map(|(_, generation)| generation).max().unwrap_or(0);
         let highest = highest.max(writer.manifest.manifest.highest_generation);
-        highest.checked_add(1).ok_or(Error::LimitExceeded { setting: "generation", limit: u64::from(u32::MAX) })
+        highest.checked_add(1).ok_or(Error::LimitExceeded {
+            setting: "generation",
+            limit: u64::from(u32::MAX),
+        })
     }
 }

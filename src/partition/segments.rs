@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::place::Place;
+use crate::entry::TimestampType;
 use crate::error::{Error, Result};
 use crate::format::Bad;
+use crate::format::footer::{FOOTER_LEN, Footer};
 use crate::format::names;
-use crate::format::segment::{FOOTER_LEN, Footer, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::segment::{Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, read_full};
-use crate::record::TimestampType;
 use crate::segment::active::seal_of;
 use crate::segment::tail::Tail;
 use crate::segment::{Ground, Segment};
@@ -37,7 +38,13 @@ pub(crate) struct Segments {
 impl Slot {
     pub(crate) fn named(place: &Place, base: u64, generation: u32) -> Slot {
         let path = place.dir.join(names::segment_name(base, generation));
-        Slot { base, generation, path, segment: OnceLock::new(), linked: OnceLock::new() }
+        Slot {
+            base,
+            generation,
+            path,
+            segment: OnceLock::new(),
+            linked: OnceLock::new(),
+        }
     }
 
     pub(crate) fn of(segment: Arc<Segment>) -> Slot {
@@ -53,22 +60,41 @@ impl Slot {
         slot
     }
 
+    /// What opening found of the last segment.
+    pub(crate) fn install(&self, segment: Arc<Segment>) {
+        let _ = self.segment.set(segment);
+        let _ = self.linked.set(());
+    }
+
     /// The segment, if it was opened before.
     pub(crate) fn opened(&self) -> Option<&Arc<Segment>> {
         self.segment.get()
     }
 
     /// Opens a sealed segment: header, identity, footer.
-    pub(crate) fn open_sealed(&self, ground: &Ground, place: &Place, log: u128, times: TimestampType) -> Result<Arc<Segment>> {
+    pub(crate) fn open_sealed(
+        &self,
+        ground: &Ground,
+        place: &Place,
+        log: u128,
+        times: TimestampType,
+    ) -> Result<Arc<Segment>> {
         if let Some(segment) = self.segment.get() {
             return Ok(Arc::clone(segment));
         }
         let file = open(ground, &self.path)?;
         let header = read_header(&*file, self, place, log)?;
         let len = file.len().map_err(|e| Error::io("read", &self.path, e))?;
-        let segment = Segment::new(place.at.clone(), header, SEGMENT_HEADER_LEN as u64, self.path.clone(), times);
-        let (footer, bytes) = read_footer(&*file, &segment, len)?;
-        segment.set_seal(seal_of(footer, &bytes));
+        let segment = Segment::new(
+            place.at.clone(),
+            header,
+            SEGMENT_HEADER_LEN as u64,
+            self.path.clone(),
+            times,
+            None,
+        );
+        let footer = read_footer(&*file, &segment, len)?;
+        segment.set_seal(seal_of(footer, segment.header.salt));
         Ok(Arc::clone(self.segment.get_or_init(|| Arc::new(segment))))
     }
 
@@ -81,20 +107,33 @@ impl Slot {
             let _ = self.linked.set(());
             return Ok(());
         }
-        let from = before.seal().map_or(before.base(), |seal| seal.footer.next_base);
-        let lost = lost(place_of(segment), from.min(segment.base()), segment.base().max(from));
+        let from = before
+            .seal()
+            .map_or(before.base(), |seal| seal.footer.next_base);
+        let lost = lost(
+            place_of(segment),
+            from.min(segment.base()),
+            segment.base().max(from),
+        );
         Err(Error::corruption(&self.path, 0, lost))
     }
 }
 
 /// Does the chain of links and offsets hold from `before` to `segment`?
 pub(crate) fn follows(segment: &Segment, before: &Segment) -> bool {
-    let Some(seal) = before.seal() else { return false };
-    let out = if before.header.out_link == Link::default() { seal.link } else { before.header.out_link };
+    let Some(seal) = before.seal() else {
+        return false;
+    };
+    let out = if before.header.out_link == Link::default() {
+        seal.link
+    } else {
+        before.header.out_link
+    };
     let after_last = seal.footer.last.map_or(before.base(), |last| last + 1);
     segment.header.prev_link == out
         && segment.header.base >= seal.footer.next_base
-        && (segment.header.expected == after_last || segment.header.expected == seal.footer.next_base)
+        && (segment.header.expected == after_last
+            || segment.header.expected == seal.footer.next_base)
 }
 
 fn place_of(segment: &Segment) -> &crate::offset::TopicPartition {
@@ -106,7 +145,10 @@ pub(crate) fn lost(
     at: &crate::offset::TopicPartition,
     from: u64,
     to: u64,
-) -> Option<(crate::offset::TopicPartition, std::ops::Range<crate::offset::Offset>)> {
+) -> Option<(
+    crate::offset::TopicPartition,
+    std::ops::Range<crate::offset::Offset>,
+)> {
     use crate::offset::Offset;
     (from < to).then(|| (at.clone(), Offset::new(from)..Offset::new(to)))
 }
@@ -115,7 +157,12 @@ fn open(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
     match ground.storage.open(path, OpenMode::Read) {
         Ok(file) => Ok(file),
         // Somebody put a directory, a link or a pipe in its place, or took it away: that is damage, not a wrong call.
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound) => {
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound
+            ) =>
+        {
             Err(Error::corruption(path, 0, None))
         }
         Err(e) => Err(Error::io("open", path, e)),
@@ -123,14 +170,22 @@ fn open(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
 }
 
 /// The header, if it says what the name and the place say.
-pub(crate) fn read_header(file: &dyn File, slot: &Slot, place: &Place, log: u128) -> Result<SegmentHeader> {
+pub(crate) fn read_header(
+    file: &dyn File,
+    slot: &Slot,
+    place: &Place,
+    log: u128,
+) -> Result<SegmentHeader> {
     let mut bytes = vec![0; SEGMENT_HEADER_LEN];
     let read = read_full(file, &mut bytes, 0).map_err(|e| Error::io("read", &slot.path, e))?;
     bytes.truncate(read);
     let (header, _) = SegmentHeader::decode(&bytes).map_err(|bad| match bad {
-        Bad::Newer { found, supported } => {
-            Error::Incompatible { file: slot.path.as_path().into(), found, supported, unread: None }
-        }
+        Bad::Newer { found, supported } => Error::Incompatible {
+            file: slot.path.as_path().into(),
+            found,
+            supported,
+            unread: None,
+        },
         Bad::Short { .. } | Bad::Corrupt => Error::corruption(&slot.path, 0, None),
     })?;
     let same = header.log == log
@@ -138,17 +193,23 @@ pub(crate) fn read_header(file: &dyn File, slot: &Slot, place: &Place, log: u128
         && header.partition == place.at.partition().get()
         && header.base == slot.base
         && header.generation == slot.generation;
-    if same { Ok(header) } else { Err(Error::corruption(&slot.path, 0, None)) }
+    if same {
+        Ok(header)
+    } else {
+        Err(Error::corruption(&slot.path, 0, None))
+    }
 }
 
 /// The footer at the end of a file that must be sealed.
-pub(crate) fn read_footer(file: &dyn File, segment: &Segment, len: u64) -> Result<(Footer, Vec<u8>)> {
-    let at = len.saturating_sub(FOOTER_LEN as u64).max(segment.header_len);
+pub(crate) fn read_footer(file: &dyn File, segment: &Segment, len: u64) -> Result<Footer> {
+    let at = len
+        .saturating_sub(FOOTER_LEN as u64)
+        .max(segment.header_len);
     let mut bytes = vec![0; FOOTER_LEN];
     let read = read_full(file, &mut bytes, at).map_err(|e| Error::io("read", segment.path(), e))?;
     bytes.truncate(read);
     match Footer::decode(&bytes, segment.header.salt, at) {
-        Ok(footer) if footer.position == at && at + FOOTER_LEN as u64 == len => Ok((footer, bytes)),
+        Ok(footer) if footer.position == at && at + FOOTER_LEN as u64 == len => Ok(footer),
         _ => Err(Error::corruption(segment.path(), at, None)),
     }
 }
@@ -157,6 +218,10 @@ impl Segments {
     /// Where the segment that holds `offset`, or the next one behind it, stands in the list.
     pub(crate) fn holding(&self, offset: u64) -> Option<usize> {
         let after = self.slots.partition_point(|slot| slot.base <= offset);
-        if self.slots.is_empty() { None } else { Some(after.saturating_sub(1)) }
+        if self.slots.is_empty() {
+            None
+        } else {
+            Some(after.saturating_sub(1))
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::entry::TimestampType;
 use crate::error::{Error, Result};
-use crate::format::MAX_BATCH_BYTES;
+use crate::format::batch::MAX_BATCH_BYTES;
 use crate::format::compress::Codec;
 use crate::format::segment::SEGMENT_HEADER_LEN;
-use crate::record::TimestampType;
 
 /// What `Ok` from an append means. Set per topic.
 ///
@@ -116,9 +116,15 @@ impl Settings {
         let refuse = |setting, why: &str| Err(Error::invalid(setting, why));
         let smallest = SEGMENT_HEADER_LEN as u64 + 256;
         if !(smallest..=MAX_SEGMENT_BYTES).contains(&self.segment_bytes) {
-            return refuse("segment_bytes", &format!("must be from {smallest} bytes to {MAX_SEGMENT_BYTES}"));
+            return refuse(
+                "segment_bytes",
+                &format!("must be from {smallest} bytes to {MAX_SEGMENT_BYTES}"),
+            );
         }
-        if self.segment_age.is_some_and(|age| age < Duration::from_millis(1)) {
+        if self
+            .segment_age
+            .is_some_and(|age| age < Duration::from_millis(1))
+        {
             return refuse("segment_age", "must be a millisecond or more");
         }
         if self.offset_span == 0 {
@@ -128,15 +134,24 @@ impl Settings {
             return refuse("index_interval", "must be a byte or more");
         }
         if self.max_record_bytes == 0 || self.max_record_bytes > MAX_BATCH_BYTES / 2 {
-            return refuse("max_record_bytes", &format!("must be from 1 byte to {}", MAX_BATCH_BYTES / 2));
+            return refuse(
+                "max_record_bytes",
+                &format!("must be from 1 byte to {}", MAX_BATCH_BYTES / 2),
+            );
         }
         if self.max_batch_bytes > MAX_BATCH_BYTES || self.max_batch_bytes < self.max_record_bytes {
-            return refuse("max_batch_bytes", &format!("must be from max_record_bytes to {MAX_BATCH_BYTES}"));
+            return refuse(
+                "max_batch_bytes",
+                &format!("must be from max_record_bytes to {MAX_BATCH_BYTES}"),
+            );
         }
         if let Durability::Interval { time, bytes } = self.durability
             && (time.is_zero() || bytes == 0)
         {
-            return refuse("durability", "an interval needs a time and a number of bytes above zero");
+            return refuse(
+                "durability",
+                "an interval needs a time and a number of bytes above zero",
+            );
         }
         Ok(())
     }

@@ -72,10 +72,12 @@ impl Inner {
 
     /// One sync of the active segment, for everything written before it began.
     fn sync_once(&self) -> Result<()> {
-        let Some(pending) = self.begin_sync()? else { return Ok(()) };
+        let Some(pending) = self.begin_sync()? else {
+            return Ok(());
+        };
         self.home.evidence.held()?;
         let mut result = pending.file.sync_data();
-        if result.is_err() && crate::planted!(FAILED_SYNC_RETRIED) {
+        if result.is_err() && planted!(FAILED_SYNC_RETRIED) {
             result = pending.file.sync_data();
         }
         match result {
@@ -96,7 +98,11 @@ impl Inner {
         let point = writer.point(self);
         let end = writer.next;
         match &writer.rear {
-            Rear::Active(active) => Ok(Some(Pending { file: Arc::clone(&active.file), end, point })),
+            Rear::Active(active) => Ok(Some(Pending {
+                file: Arc::clone(&active.file),
+                end,
+                point,
+            })),
             Rear::Closed { .. } | Rear::Resting { .. } => {
                 if matches!(writer.health, Health::Sound) {
                     self.made_durable(end);
@@ -113,11 +119,15 @@ impl Inner {
         }
         self.made_durable(pending.end);
         let Some(point) = pending.point else { return };
-        let here = writer.active().is_some_and(|active| active.segment.base() == point.base);
+        let here = writer
+            .active()
+            .is_some_and(|active| active.segment.base() == point.base);
         if here {
             writer.synced = writer.synced.max(point.position);
             let all = writer.unsynced() == 0;
-            if point.position > writer.pointed && (all || point.position - writer.pointed >= POINT_EVERY) {
+            if point.position > writer.pointed
+                && (all || point.position - writer.pointed >= POINT_EVERY)
+            {
                 writer.pointed = point.position;
                 self.home.evidence.record_point(&point);
             }
@@ -135,8 +145,15 @@ impl Inner {
     /// Fail-stop: nothing more is acknowledged here.
     fn sync_failed(&self, source: std::io::Error) -> Error {
         let mut writer = self.writer.lock();
-        let path = writer.active().map_or(self.place.dir.clone(), |active| active.segment.path().to_path_buf());
-        let cause = Arc::new(Error::Io { call: "sync", file: path.into(), source, unread: None });
+        let path = writer.active().map_or(self.place.dir.clone(), |active| {
+            active.segment.path().to_path_buf()
+        });
+        let cause = Arc::new(Error::Io {
+            call: "sync",
+            file: path.into(),
+            source,
+            unread: None,
+        });
         writer.health = Health::Poisoned(Arc::clone(&cause));
         drop(writer);
         self.progress.wake_all();
@@ -145,10 +162,8 @@ impl Inner {
 
     /// Waits for the level of an append that was written: whatever stops it, the record may be there after recovery.
     pub(crate) fn acknowledge(&self, end: u64) -> Result<()> {
-        self.wait_durable(end).map_err(|e| match e {
-            Error::Poisoned { .. } => Error::indeterminate(Some(&self.place.at), Box::new(e)),
-            other => Error::indeterminate(Some(&self.place.at), Box::new(other)),
-        })
+        self.wait_durable(end)
+            .map_err(|e| Error::indeterminate(Some(&self.place.at), e))
     }
 
     /// Everything written so far.
@@ -156,7 +171,9 @@ impl Inner {
         let mut writer = self.writer.lock();
         match &writer.health {
             Health::Damaged(_) => return Ok(()), // nothing was written to it
-            Health::Poisoned(cause) => return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause))),
+            Health::Poisoned(cause) => {
+                return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
+            }
             Health::Sound => self.finish_work(&mut writer)?,
         }
         let end = writer.next;
@@ -166,7 +183,9 @@ impl Inner {
 
     /// Hands a sync to the maintenance thread.
     pub(crate) fn ask(&self, within: Option<std::time::Duration>) -> bool {
-        let Some(inner) = self.this.upgrade() else { return false };
+        let Some(inner) = self.this.upgrade() else {
+            return false;
+        };
         let partition = Partition { inner };
         self.home.hand_over(match within {
             Some(within) => Job::SyncWithin(partition, within),

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::format::encoder::{Encoder, Place};
 use crate::format::segment::{Accumulator, Link};
 use crate::format::state::Point;
+use crate::offset::Offset;
 use crate::segment::Segment;
 use crate::segment::active::ActiveSegment;
 
@@ -48,9 +49,18 @@ pub(crate) struct Writer {
 /// The end of the list of segments.
 pub(crate) enum Rear {
     /// Nothing to append to: the next append makes a segment that follows these.
-    Closed { expected: u64, link: Link, stream: u64 },
+    Closed {
+        expected: u64,
+        link: Link,
+        stream: u64,
+    },
     /// The last segment as opening found it; its file is opened for writing when it is needed.
-    Resting { segment: Arc<Segment>, len: u64, next: u64, accumulator: Accumulator },
+    Resting {
+        segment: Arc<Segment>,
+        len: u64,
+        next: u64,
+        accumulator: Accumulator,
+    },
     Active(ActiveSegment),
 }
 
@@ -85,7 +95,11 @@ const LATEST: i64 = (1 << 48) - 1;
 
 impl Rear {
     pub(crate) fn first() -> Rear {
-        Rear::Closed { expected: 0, link: Link::default(), stream: 0 }
+        Rear::Closed {
+            expected: 0,
+            link: Link::default(),
+            stream: 0,
+        }
     }
 }
 
@@ -98,14 +112,20 @@ impl Writer {
     }
 
     pub(crate) fn unsynced(&self) -> u64 {
-        self.active().map_or(0, |active| active.len.saturating_sub(self.synced))
+        self.active()
+            .map_or(0, |active| active.len.saturating_sub(self.synced))
     }
 
     /// The end of the active segment as a recovery point.
     pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
         let (segment, position, accumulator) = match &self.rear {
             Rear::Active(active) => (&active.segment, active.len, &active.accumulator),
-            Rear::Resting { segment, len, accumulator, .. } => (segment, *len, accumulator),
+            Rear::Resting {
+                segment,
+                len,
+                accumulator,
+                ..
+            } => (segment, *len, accumulator),
             Rear::Closed { .. } => return None,
         };
         Some(Point {
@@ -116,7 +136,7 @@ impl Writer {
             generation: segment.header.generation,
             position,
             offset: self.next,
-            accumulator: accumulator.clone(),
+            accumulator: *accumulator,
             journal_position: 0,
             manifest_generation: self.manifest.generation,
         })
@@ -126,7 +146,11 @@ impl Writer {
 impl Inner {
     /// Appends what the encoder holds, at `expected` if that is asked for. The offset of its first record, and what is left
     /// to do.
-    pub(crate) fn append(&self, encoder: &mut Encoder, expected: Option<u64>) -> Result<(u64, After)> {
+    pub(crate) fn append(
+        &self,
+        encoder: &mut Encoder,
+        expected: Option<u64>,
+    ) -> Result<(u64, After)> {
         let settings = self.settings();
         let mut writer = self.writer.lock();
         self.make_ready(&mut writer)?;
@@ -158,7 +182,7 @@ impl Inner {
             };
             return Error::poisoned(Some(&self.place.at), cause);
         }
-        Error::conflict(&self.place.at, expected, actual)
+        Error::conflict(&self.place.at, Offset::new(expected), Offset::new(actual))
     }
 
     /// Append time of the batch: the clock, never before that of the batch before it. Checks event times too.
@@ -166,28 +190,45 @@ impl Inner {
         let now = self.home.clock.now();
         let allowed = Timestamp::from_millis(0)..Timestamp::from_millis(LATEST + 1);
         if !allowed.contains(&now) {
-            return Err(Error::InvalidTimestamp { at: now, allowed: Box::new(allowed) });
+            return Err(Error::InvalidTimestamp {
+                at: now,
+                allowed: Box::new(allowed),
+            });
         }
         if let Some((before, after)) = settings.timestamp_limits {
             let allowed = now.minus(before)..now.plus(after).plus(Duration::from_millis(1));
-            for at in [encoder.min_event_time(), encoder.max_event_time()].into_iter().flatten() {
+            for at in [encoder.min_event_time(), encoder.max_event_time()]
+                .into_iter()
+                .flatten()
+            {
                 let at = Timestamp::from_millis(at);
                 if !allowed.contains(&at) {
-                    return Err(Error::InvalidTimestamp { at, allowed: Box::new(allowed) });
+                    return Err(Error::InvalidTimestamp {
+                        at,
+                        allowed: Box::new(allowed),
+                    });
                 }
             }
         }
         Ok(now.as_millis().unsigned_abs().max(writer.last_append))
     }
 
-    fn write(&self, writer: &mut Writer, encoder: &mut Encoder, append_ms: u64, index_every: u32) -> Result<()> {
+    fn write(
+        &self,
+        writer: &mut Writer,
+        encoder: &mut Encoder,
+        append_ms: u64,
+        index_every: u32,
+    ) -> Result<()> {
         let durable = self.progress.durable();
         let next = writer.next;
         let Rear::Active(active) = &mut writer.rear else {
             unreachable!("make_room leaves an active segment");
         };
         let base = active.segment.base();
-        let back = next.checked_sub(durable).and_then(|back| u32::try_from(back).ok());
+        let back = next
+            .checked_sub(durable)
+            .and_then(|back| u32::try_from(back).ok());
         let place = Place {
             salt: active.segment.header.salt,
             position: active.len,
@@ -201,9 +242,9 @@ impl Inner {
             return Err(self.write_failed(writer, error, failed.stuck));
         }
         if let Some(tail) = self.tail_for_write() {
-            tail.push(active.segment.stream_start + active.len, bytes);
+            tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
         }
-        active.take(encoder.header(), encoder.max_event_time(), index_every);
+        active.take(encoder, index_every);
         writer.next = active.next;
         Ok(())
     }
@@ -216,14 +257,17 @@ impl Inner {
         let cause = Arc::new(error);
         writer.health = Health::Poisoned(Arc::clone(&cause));
         self.progress.wake_all();
-        Error::indeterminate(Some(&self.place.at), Box::new(Error::poisoned(Some(&self.place.at), cause)))
+        Error::indeterminate(
+            Some(&self.place.at),
+            Error::poisoned(Some(&self.place.at), cause),
+        )
     }
 
     /// Step 6, as far as it is done under the lock.
     fn after_append(&self, writer: &mut Writer, settings: &Settings) -> After {
         let end = writer.next;
         if settings.durability == Durability::Power {
-            return if crate::planted!(ACKNOWLEDGED_BEFORE_SYNC) {
+            return if planted!(ACKNOWLEDGED_BEFORE_SYNC) {
                 self.progress.publish(end);
                 After::Nothing
             } else {
@@ -233,7 +277,10 @@ impl Inner {
         self.progress.publish(end);
         let unsynced = writer.unsynced();
         if let Some(active) = writer.active()
-            && active.len.saturating_sub(writer.checked.max(writer.pointed)) >= CHECKED_EVERY
+            && active
+                .len
+                .saturating_sub(writer.checked.max(writer.pointed))
+                >= CHECKED_EVERY
         {
             let at = active.len;
             if let Some(point) = writer.point(self) {
@@ -258,6 +305,10 @@ impl Inner {
         }
         let asked = self.ask(within);
         writer.sync_asked = asked;
-        if asked || within.is_some() { After::Nothing } else { After::Sync }
+        if asked || within.is_some() {
+            After::Nothing
+        } else {
+            After::Sync
+        }
     }
 }

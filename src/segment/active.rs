@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Ground, Seal, Segment, scan};
+use crate::entry::TimestampType;
 use crate::error::{Error, Result};
-use crate::format::batch::BatchHeader;
+use crate::format::encoder::Encoder;
+use crate::format::footer::Footer;
 use crate::format::names;
-use crate::format::segment::{Accumulator, FOOTER_LEN, Footer, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::segment::{Accumulator, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, write_full};
 use crate::offset::TopicPartition;
-use crate::record::TimestampType;
 
 /// The segment that is appended to. Lives under the partition's writer lock.
 pub(crate) struct ActiveSegment {
@@ -44,17 +45,31 @@ impl ActiveSegment {
         at: &TopicPartition,
         header: SegmentHeader,
         timestamps: TimestampType,
+        stream_start: u64,
     ) -> Result<ActiveSegment> {
         let path = dir.join(names::segment_name(header.base, header.generation));
         let file = create_empty(ground, &path)?;
-        let io = |call| { let path = path.clone(); move |e| Error::io(call, &path, e) };
+        let io = |call| {
+            let path = path.clone();
+            move |e| Error::io(call, &path, e)
+        };
         write_full(&*file, &header.encode(), 0).map_err(io("write"))?;
         file.sync_all().map_err(io("sync"))?;
-        if !crate::planted!(DIRECTORY_SYNC_SKIPPED) {
-            ground.storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
+        if !planted!(DIRECTORY_SYNC_SKIPPED) {
+            ground
+                .storage
+                .sync_dir(dir)
+                .map_err(|e| Error::io("sync", dir, e))?;
         }
         let next = header.base;
-        let segment = Segment::new(at.clone(), header, SEGMENT_HEADER_LEN as u64, path, timestamps);
+        let segment = Segment::new(
+            at.clone(),
+            header,
+            SEGMENT_HEADER_LEN as u64,
+            path,
+            timestamps,
+            Some(stream_start),
+        );
         segment.handle.pin(Arc::clone(&file));
         Ok(ActiveSegment {
             segment: Arc::new(segment),
@@ -67,9 +82,22 @@ impl ActiveSegment {
     }
 
     /// Goes on in a segment that a scan found right up to `len`.
-    pub(crate) fn resume(segment: Arc<Segment>, file: Arc<dyn File>, len: u64, next: u64, accumulator: Accumulator) -> Self {
+    pub(crate) fn resume(
+        segment: Arc<Segment>,
+        file: Arc<dyn File>,
+        len: u64,
+        next: u64,
+        accumulator: Accumulator,
+    ) -> Self {
         segment.handle.pin(Arc::clone(&file));
-        ActiveSegment { segment, file, len, next, accumulator, indexed_at: None }
+        ActiveSegment {
+            segment,
+            file,
+            len,
+            next,
+            accumulator,
+            indexed_at: None,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -82,22 +110,38 @@ impl ActiveSegment {
     }
 
     fn roll_back(&self, source: io::Error) -> WriteFailed {
-        if crate::planted!(NO_ROLLBACK) {
-            return WriteFailed { source, stuck: false };
+        if planted!(NO_ROLLBACK) {
+            return WriteFailed {
+                source,
+                stuck: false,
+            };
         }
         let stuck = self.file.set_len(self.len).is_err();
         WriteFailed { source, stuck }
     }
 
-    /// The batch that was written is part of the segment.
-    pub(crate) fn take(&mut self, batch: &BatchHeader, max_event: Option<i64>, index_every: u32) {
-        if self.indexed_at.is_none_or(|at| self.len - at >= u64::from(index_every)) {
+    /// The batch that was placed and written is part of the segment.
+    pub(crate) fn take(&mut self, written: &Encoder, index_every: u32) {
+        let batch = written.placed();
+        self.accumulator.add(
+            u64::from(written.count()),
+            batch.body_crc,
+            written.header_crc(),
+            batch.append_ms as i64,
+            written.max_event_time(),
+            written.has_append_times(),
+        );
+        if self
+            .indexed_at
+            .is_none_or(|at| self.len - at >= u64::from(index_every))
+        {
             self.indexed_at = Some(self.len);
-            self.segment.note_place(scan::place(batch, self.len, &self.accumulator));
+            self.segment
+                .note_place(scan::place(batch, self.len, &self.accumulator));
         }
-        self.accumulator.add(batch, max_event);
         self.len += batch.total_len();
-        self.next = self.segment.base() + u64::from(batch.base_delta) + u64::from(batch.last_delta) + 1;
+        self.next =
+            self.segment.base() + u64::from(batch.base_delta) + u64::from(batch.last_delta) + 1;
     }
 
     /// Ends the segment: (1) footer, (2) sync. The next one begins at `next_base`.
@@ -109,15 +153,16 @@ impl ActiveSegment {
             last: self.next.checked_sub(1).filter(|_| !self.is_empty()),
             next_base,
             sparse: false,
-            accumulator: self.accumulator.clone(),
+            accumulator: self.accumulator,
             position: self.len,
         };
         let bytes = footer.encode(self.segment.header.salt);
-        write_full(&*self.file, &bytes, self.len).map_err(|e| SealFailed::Write(self.roll_back(e)))?;
-        if !crate::planted!(BARRIER_SKIPPED) {
+        write_full(&*self.file, &bytes, self.len)
+            .map_err(|e| SealFailed::Write(self.roll_back(e)))?;
+        if !planted!(BARRIER_SKIPPED) {
             self.file.sync_data().map_err(SealFailed::Sync)?;
         }
-        Ok(seal_of(footer, &bytes))
+        Ok(seal_of(footer, self.segment.header.salt))
     }
 }
 
@@ -129,17 +174,22 @@ pub(crate) enum SealFailed {
 }
 
 /// What a footer says, with the link that its successor carries.
-pub(crate) fn seal_of(footer: Footer, bytes: &[u8]) -> Seal {
-    let data_end = footer.position;
-    let link = Link { len: data_end + FOOTER_LEN as u64, crc: Footer::crc_of(bytes) };
-    Seal { footer, data_end, link }
+pub(crate) fn seal_of(footer: Footer, salt: u64) -> Seal {
+    Seal {
+        data_end: footer.position,
+        link: footer.link(salt),
+        footer,
+    }
 }
 
 fn create_empty(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
     let made = ground.storage.open(path, OpenMode::CreateNew);
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            let file = ground.storage.open(path, OpenMode::Write).map_err(|e| Error::io("open", path, e))?;
+            let file = ground
+                .storage
+                .open(path, OpenMode::Write)
+                .map_err(|e| Error::io("open", path, e))?;
             let len = file.len().map_err(|e| Error::io("open", path, e))?;
             if len > SEGMENT_HEADER_LEN as u64 {
                 return Err(Error::corruption(path, SEGMENT_HEADER_LEN as u64, None));

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::clock::Timestamp;
+use crate::entry::{Block, TimestampType, View};
 use crate::format::batch::BatchHeader;
 use crate::format::body::{self, RawRecord, Records};
 use crate::offset::{Offset, TopicPartition};
-use crate::record::{Block, Span, TimestampType, Timestamp, View};
 
 /// What one read gave: batches that passed every check, all in one block. A clone is one counter.
 ///
@@ -63,7 +64,9 @@ impl Chunk {
             records += if header.sparse {
                 self.views_of(header, body).count()
             } else {
-                (last + 1).min(self.end).saturating_sub(first.max(self.first)) as usize
+                (last + 1)
+                    .min(self.end)
+                    .saturating_sub(first.max(self.first)) as usize
             };
         }
         records
@@ -100,7 +103,10 @@ impl Chunk {
             self.records = 0;
             return head;
         }
-        let cut = self.views().nth(records).map_or(self.end, |view| view.offset.get());
+        let cut = self
+            .views()
+            .nth(records)
+            .map_or(self.end, |view| view.offset.get());
         head.end = cut;
         head.records = records;
         self.first = cut;
@@ -110,18 +116,34 @@ impl Chunk {
 
     /// Where each record is, in offset order.
     pub(crate) fn views(&self) -> Views<'_> {
-        Views { chunk: self, batches: self.batches(), records: None }
+        Views {
+            chunk: self,
+            batches: self.batches(),
+            records: None,
+        }
     }
 
     fn batches(&self) -> Batches<'_> {
         match &self.shape {
-            Shape::Stored(bytes) => Batches { block: &self.block, stored: bytes.clone(), unpacked: None },
-            Shape::Unpacked(header) => Batches { block: &self.block, stored: 0..0, unpacked: Some(*header) },
+            Shape::Stored(bytes) => Batches {
+                block: &self.block,
+                stored: bytes.clone(),
+                unpacked: None,
+            },
+            Shape::Unpacked(header) => Batches {
+                block: &self.block,
+                stored: 0..0,
+                unpacked: Some(*header),
+            },
         }
     }
 
     fn views_of(&self, header: BatchHeader, body: Range<u32>) -> BatchViews<'_> {
-        let bytes = self.block.bytes().get(body.start as usize..body.end as usize).unwrap_or(&[]);
+        let bytes = self
+            .block
+            .bytes()
+            .get(body.start as usize..body.end as usize)
+            .unwrap_or(&[]);
         BatchViews {
             records: body::records(&header, bytes),
             base: self.base + u64::from(header.base_delta),
@@ -154,7 +176,10 @@ impl Iterator for Batches<'_> {
         if let Some(header) = self.unpacked.take() {
             return Some((header, 0..self.block.bytes().len() as u32));
         }
-        let bytes = self.block.bytes().get(self.stored.start as usize..self.stored.end as usize)?;
+        let bytes = self
+            .block
+            .bytes()
+            .get(self.stored.start as usize..self.stored.end as usize)?;
         let header = BatchHeader::fields(bytes)?; // the checks were made when the chunk was read
         let at = self.stored.start;
         let body = at + header.body_start() as u32;
@@ -182,7 +207,9 @@ impl Iterator for Views<'_> {
             }
             let (header, body) = self.batches.next()?;
             let base = self.chunk.base + u64::from(header.base_delta);
-            self.records = if base + u64::from(header.last_delta) < self.chunk.first || base >= self.chunk.end {
+            self.records = if base + u64::from(header.last_delta) < self.chunk.first
+                || base >= self.chunk.end
+            {
                 None
             } else {
                 Some(self.chunk.views_of(header, body))
@@ -224,17 +251,18 @@ impl BatchViews<'_> {
     #[inline]
     fn view(&self, offset: u64, record: &RawRecord) -> View {
         let (timestamp, timestamp_type) = match (self.timestamps, record.event_time) {
-            (TimestampType::EventTime, Some(time)) => (Timestamp::from_millis(time), TimestampType::EventTime),
+            (TimestampType::EventTime, Some(time)) => {
+                (Timestamp::from_millis(time), TimestampType::EventTime)
+            }
             _ => (self.append, TimestampType::AppendTime),
         };
-        let place = |span: Span| span.shifted(self.body);
         View {
             offset: Offset::new(offset),
             timestamp,
             timestamp_type,
-            key: place(record.key),
-            value: place(record.value),
-            headers: place(record.headers),
+            key: record.key.within(self.body),
+            value: record.value.within(self.body),
+            headers: record.headers.within(self.body),
         }
     }
 }

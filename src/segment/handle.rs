@@ -25,7 +25,10 @@ pub(crate) struct Handles {
 
 impl Handle {
     pub(crate) fn new(path: PathBuf) -> Arc<Handle> {
-        Arc::new(Handle { path, slot: Mutex::new(None) })
+        Arc::new(Handle {
+            path,
+            slot: Mutex::new(None),
+        })
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -40,7 +43,11 @@ impl Handle {
 
 impl Handles {
     pub(crate) fn new(storage: Arc<dyn Storage>, cap: usize) -> Handles {
-        Handles { storage, cap: cap.max(1), open: Mutex::new(VecDeque::new()) }
+        Handles {
+            storage,
+            cap: cap.max(1),
+            open: Mutex::new(VecDeque::new()),
+        }
     }
 
     /// The open file, opened for reading if it is not. When the process may open no more files, the oldest are closed and it

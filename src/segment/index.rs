@@ -2,6 +2,7 @@
 //!
 //! Deleting it changes nothing but speed. No entry is trusted: whoever follows one checks the batch that it finds there.
 
+use crate::format::index as format;
 use crate::format::index::{OffsetEntry, TimeEntry};
 
 /// One place in a segment where a record batch begins.
@@ -10,8 +11,9 @@ pub(crate) struct Place {
     /// First offset of the batch, less the segment's base.
     pub(crate) delta: u32,
     pub(crate) position: u32,
-    /// Greatest timestamp of the records before it in this segment; `i64::MIN` if there are none.
-    pub(crate) max_before: i64,
+    /// Append time of the batch, and the greatest record time of it and all before it in this segment.
+    pub(crate) append_ms: i64,
+    pub(crate) max_time: i64,
 }
 
 /// Entries in ascending order of offset and position.
@@ -33,18 +35,32 @@ impl Index {
     pub(crate) fn around(&self, delta: u32) -> (Option<u32>, Option<u32>) {
         let after = self.places.partition_point(|place| place.delta <= delta);
         let floor = after.checked_sub(1).and_then(|at| self.places.get(at));
-        (floor.map(|place| place.position), self.places.get(after).map(|place| place.position))
+        (
+            floor.map(|place| place.position),
+            self.places.get(after).map(|place| place.position),
+        )
     }
 
-    /// Position and delta of the last batch before which no record has a timestamp of `time` or later.
+    /// The last place at or before `delta`.
+    pub(crate) fn floor(&self, delta: u32) -> Option<Place> {
+        let after = self.places.partition_point(|place| place.delta <= delta);
+        after
+            .checked_sub(1)
+            .and_then(|at| self.places.get(at))
+            .copied()
+    }
+
+    /// The last place before which no record is known to have a timestamp of `time` or later.
     pub(crate) fn before_time(&self, time: i64) -> Option<Place> {
-        let after = self.places.partition_point(|place| place.max_before < time);
-        after.checked_sub(1).and_then(|at| self.places.get(at)).copied()
+        let reached = self.places.partition_point(|place| place.max_time < time);
+        self.places.get(reached.saturating_sub(1)).copied()
     }
 
     /// The first place at or behind `position`.
     pub(crate) fn first_from(&self, position: u64) -> Option<Place> {
-        let at = self.places.partition_point(|place| u64::from(place.position) < position);
+        let at = self
+            .places
+            .partition_point(|place| u64::from(place.position) < position);
         self.places.get(at).copied()
     }
 
@@ -56,22 +72,38 @@ impl Index {
         self.places.last().copied()
     }
 
-    /// As the two blocks of an index file.
-    pub(crate) fn to_entries(&self) -> (Vec<OffsetEntry>, Vec<TimeEntry>) {
-        let offsets = self.places.iter().map(|p| OffsetEntry { delta: p.delta, position: p.position });
-        let times = self.places.iter().map(|p| TimeEntry { max_before: p.max_before, delta: p.delta });
-        (offsets.collect(), times.collect())
+    /// As an index file that speaks of the first `covers` bytes of the segment.
+    pub(crate) fn to_file(&self, covers: u64) -> format::Index {
+        let offset = |p: &Place| OffsetEntry {
+            delta: p.delta,
+            position: p.position,
+        };
+        let time = |p: &Place| TimeEntry {
+            append_ms: p.append_ms,
+            max_time: p.max_time,
+            delta: p.delta,
+        };
+        format::Index {
+            covers,
+            offsets: self.places.iter().map(offset).collect(),
+            times: self.places.iter().map(time).collect(),
+        }
     }
 
-    /// From the two blocks of an index file; `None` if they do not fit together or do not ascend, or point past `end`.
-    pub(crate) fn from_entries(offsets: &[OffsetEntry], times: &[TimeEntry], end: u64) -> Option<Index> {
-        if offsets.len() != times.len() {
+    /// From an index file; `None` if its blocks do not fit together or do not ascend, or point past its end.
+    pub(crate) fn from_file(file: &format::Index) -> Option<Index> {
+        if file.offsets.len() != file.times.len() {
             return None;
         }
         let mut index = Index::default();
-        for (offset, time) in offsets.iter().zip(times) {
-            let place = Place { delta: offset.delta, position: offset.position, max_before: time.max_before };
-            if offset.delta != time.delta || u64::from(place.position) >= end {
+        for (offset, time) in file.offsets.iter().zip(&file.times) {
+            let place = Place {
+                delta: offset.delta,
+                position: offset.position,
+                append_ms: time.append_ms,
+                max_time: time.max_time,
+            };
+            if offset.delta != time.delta || u64::from(place.position) >= file.covers {
                 return None;
             }
             index.push(place);
@@ -87,12 +119,19 @@ impl Index {
 mod tests {
     use super::*;
 
+    fn place(n: u32) -> Place {
+        let time = i64::from(n) * 100;
+        Place {
+            delta: n * 10,
+            position: 136 + n * 1000,
+            append_ms: time,
+            max_time: time,
+        }
+    }
+
     fn index() -> Index {
         let mut index = Index::default();
-        for n in 0..5u32 {
-            let max_before = if n == 0 { i64::MIN } else { i64::from(n) * 100 };
-            index.push(Place { delta: n * 10, position: 136 + n * 1000, max_before });
-        }
+        (0..5).for_each(|n| index.push(place(n)));
         index
     }
 
@@ -107,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn a_time_begins_where_all_before_is_older() {
+    fn a_time_begins_at_the_last_place_that_is_older() {
         let index = index();
-        assert_eq!(index.before_time(50).unwrap().delta, 0);
+        assert_eq!(index.before_time(-1).unwrap().delta, 0);
         assert_eq!(index.before_time(100).unwrap().delta, 0);
         assert_eq!(index.before_time(101).unwrap().delta, 10);
         assert_eq!(index.before_time(i64::MAX).unwrap().delta, 40);
@@ -119,12 +158,17 @@ mod tests {
     fn a_place_that_does_not_ascend_is_ignored_and_refused_from_disk() {
         let mut index = index();
         let before = index.clone();
-        index.push(Place { delta: 40, position: 9000, max_before: 0 });
+        index.push(Place {
+            position: 9000,
+            ..place(4)
+        });
         assert_eq!(index, before);
-        let (mut offsets, times) = index.to_entries();
-        assert_eq!(Index::from_entries(&offsets, &times, 10_000), Some(before));
-        assert_eq!(Index::from_entries(&offsets, &times, 4000), None);
-        offsets.swap(0, 1);
-        assert_eq!(Index::from_entries(&offsets, &times, 10_000), None);
+        let mut file = index.to_file(10_000);
+        assert_eq!(Index::from_file(&file), Some(before));
+        file.covers = 4000;
+        assert_eq!(Index::from_file(&file), None);
+        file.covers = 10_000;
+        file.offsets.swap(0, 1);
+        assert_eq!(Index::from_file(&file), None);
     }
 }

@@ -31,19 +31,39 @@ impl Segment {
         }
     }
 
+    /// First offset of the last batch known to begin at or before `offset`.
+    pub(crate) fn floor_offset(&self, ground: &Ground, offset: u64) -> Result<u64> {
+        self.complete_index(ground)?;
+        let delta = u32::try_from(offset.saturating_sub(self.base())).unwrap_or(u32::MAX);
+        let floor = self.index.read().index.floor(delta);
+        Ok(floor.map_or(self.base(), |place| self.base() + u64::from(place.delta)))
+    }
+
+    /// The index led to a place that is not right: it is not used again, and made anew from the batches.
+    pub(crate) fn forget_index(&self) {
+        let end = self.data_end().unwrap_or(self.header_len);
+        self.set_index(Index::default(), end.max(self.header_len + 1));
+    }
+
     /// Position and offset at which to begin to look for the first record of `time` or later.
     pub(crate) fn locate_time(&self, ground: &Ground, time: i64) -> Result<(u64, u64)> {
         self.complete_index(ground)?;
         let place = self.index.read().index.before_time(time);
         Ok(place.map_or((self.header_len, self.base()), |place| {
-            (u64::from(place.position), self.base() + u64::from(place.delta))
+            (
+                u64::from(place.position),
+                self.base() + u64::from(place.delta),
+            )
         }))
     }
 
     /// The first known batch at or behind a position: its offset and position.
     pub(crate) fn known_place_from(&self, position: u64) -> Option<(u64, u64)> {
         let indexed = self.index.read();
-        indexed.index.first_from(position).map(|p| (self.base() + u64::from(p.delta), u64::from(p.position)))
+        indexed
+            .index
+            .first_from(position)
+            .map(|p| (self.base() + u64::from(p.delta), u64::from(p.position)))
     }
 
     /// Adds what the writer, or a scan, saw.
@@ -59,18 +79,28 @@ impl Segment {
     /// Reads the index file, or walks the batches below what is known already.
     fn complete_index(&self, ground: &Ground) -> Result<()> {
         let from = self.index.read().from;
-        if from <= self.header_len && (self.seal().is_none() || self.index.read().index.last().is_some()) {
+        if from <= self.header_len
+            && (self.seal().is_none() || self.index.read().index.last().is_some())
+        {
             return Ok(());
         }
-        let stop = if from <= self.header_len { self.data_end().unwrap_or(from) } else { from };
+        let stop = if from <= self.header_len {
+            self.data_end().unwrap_or(from)
+        } else {
+            from
+        };
         let below = match self.load_index(ground, stop) {
             Some(index) => index,
-            None => scan::index_below(ground, self, stop).map_err(|e| Error::io("read", self.path(), e))?,
+            None => scan::index_below(ground, self, stop)
+                .map_err(|e| Error::io("read", self.path(), e))?,
         };
         let mut indexed = self.index.write();
         if indexed.from == from {
             let above = std::mem::replace(&mut indexed.index, below);
-            above.places().iter().for_each(|&place| indexed.index.push(place));
+            above
+                .places()
+                .iter()
+                .for_each(|&place| indexed.index.push(place));
             indexed.from = self.header_len;
         }
         Ok(())
@@ -82,25 +112,33 @@ impl Segment {
 
     /// The index file of a sealed segment, if there is one that can be used. It is a cache: any fault of it means "not there".
     fn load_index(&self, ground: &Ground, end: u64) -> Option<Index> {
-        self.seal()?;
-        let file = ground.storage.open(&self.index_path(), OpenMode::Read).ok()?;
-        let len = usize::try_from(file.len().ok()?).ok().filter(|&len| len <= MAX_INDEX_BYTES)?;
+        let file = ground
+            .storage
+            .open(&self.index_path(), OpenMode::Read)
+            .ok()?;
+        let len = usize::try_from(file.len().ok()?)
+            .ok()
+            .filter(|&len| len <= MAX_INDEX_BYTES)?;
         let mut bytes = vec![0; len];
         let read = io::read_full(&*file, &mut bytes, 0).ok()?;
-        let decoded = format::decode(bytes.get(..read)?, self.header.salt)?;
-        Index::from_entries(&decoded.offsets, &decoded.times, end)
+        let file = format::Index::decode(bytes.get(..read)?, self.header.salt).ok()?;
+        if file.covers != end {
+            return None;
+        }
+        Index::from_file(&file)
     }
 
     /// Writes the index file, for the next opening. Failing to costs time only.
-    pub(crate) fn save_index(&self, ground: &Ground) {
+    pub(crate) fn save_index(&self, ground: &Ground, covers: u64) {
         let indexed = self.index.read();
         if indexed.from > self.header_len || indexed.index.last().is_none() {
             return;
         }
-        let (offsets, times) = indexed.index.to_entries();
+        let file = indexed.index.to_file(covers);
         drop(indexed);
-        let bytes = format::encode(self.header.salt, &offsets, &times);
+        let bytes = file.encode(self.header.salt);
         let path = self.index_path();
+        let _ = ground.storage.remove_file(&path); // an older one speaks of less
         let made = ground.storage.open(&path, OpenMode::CreateNew);
         let written = made.and_then(|file| io::write_full(&*file, &bytes, 0));
         if written.is_err() {
@@ -115,7 +153,9 @@ impl Segment {
 
     /// Bytes from `position` to the end of the batches; for the active segment as many as one likes.
     pub(crate) fn left_after(&self, position: u64) -> usize {
-        let left = self.data_end().map_or(u64::MAX, |end| end.saturating_sub(position));
+        let left = self
+            .data_end()
+            .map_or(u64::MAX, |end| end.saturating_sub(position));
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 }

@@ -26,11 +26,12 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::entry::TimestampType;
 use crate::error::{Error, Result};
-use crate::format::segment::{Footer, Link, SegmentHeader};
+use crate::format::footer::Footer;
+use crate::format::segment::{Link, SegmentHeader};
 use crate::io::{File, Mapping, Storage};
 use crate::offset::TopicPartition;
-use crate::record::TimestampType;
 use handle::{Handle, Handles};
 use index::Index;
 
@@ -55,7 +56,11 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) fn new(storage: Arc<dyn Storage>, open_files: usize, read_mode: ReadMode) -> Ground {
-        Ground { handles: Handles::new(Arc::clone(&storage), open_files), storage, read_mode }
+        Ground {
+            handles: Handles::new(Arc::clone(&storage), open_files),
+            storage,
+            read_mode,
+        }
     }
 }
 
@@ -75,8 +80,8 @@ pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     pub(crate) header_len: u64,
     pub(crate) timestamps: TimestampType,
-    /// Stream position of byte 0 of this file in the partition's [`tail::Tail`].
-    pub(crate) stream_start: u64,
+    /// Stream position of byte 0 of this file in the partition's [`tail::Tail`]; `None` if it is not written in this opening.
+    pub(crate) stream_start: Option<u64>,
     pub(crate) handle: Arc<Handle>,
     seal: OnceLock<Seal>,
     index: RwLock<Indexed>,
@@ -116,16 +121,20 @@ impl Segment {
         header_len: u64,
         path: PathBuf,
         timestamps: TimestampType,
+        stream_start: Option<u64>,
     ) -> Segment {
         Segment {
             at,
             header,
             header_len,
             timestamps,
-            stream_start: 0,
+            stream_start,
             handle: Handle::new(path),
             seal: OnceLock::new(),
-            index: RwLock::new(Indexed { index: Index::default(), from: header_len }),
+            index: RwLock::new(Indexed {
+                index: Index::default(),
+                from: header_len,
+            }),
             map: Mutex::new(None),
         }
     }
@@ -140,7 +149,9 @@ impl Segment {
 
     /// One past the greatest offset that this segment may ever hold.
     pub(crate) fn span_end(&self) -> u64 {
-        self.header.base.saturating_add(u64::from(self.header.offset_span))
+        self.header
+            .base
+            .saturating_add(u64::from(self.header.offset_span))
     }
 
     pub(crate) fn seal(&self) -> Option<&Seal> {
@@ -153,12 +164,17 @@ impl Segment {
     }
 
     pub(crate) fn file(&self, ground: &Ground) -> Result<Arc<dyn File>> {
-        ground.handles.file(&self.handle).map_err(|e| Error::io("open", self.path(), e))
+        ground
+            .handles
+            .file(&self.handle)
+            .map_err(|e| Error::io("open", self.path(), e))
     }
 
     /// The whole sealed file as a map, if this log reads that way and the system gives one.
     fn mapped(&self, ground: &Ground) -> Option<Mapping> {
-        let seal = self.seal().filter(|_| ground.read_mode == ReadMode::Mapped)?;
+        let seal = self
+            .seal()
+            .filter(|_| ground.read_mode == ReadMode::Mapped)?;
         let mut map = self.map.lock();
         if map.is_none() {
             let file = ground.handles.file(&self.handle).ok()?;
@@ -173,13 +189,28 @@ impl Segment {
     }
 
     pub(crate) fn damage_error(&self, damage: Damage) -> Error {
-        let lost = crate::offset::Offset::new(damage.lost.start)..crate::offset::Offset::new(damage.lost.end);
+        let lost = crate::offset::Offset::new(damage.lost.start)
+            ..crate::offset::Offset::new(damage.lost.end);
         let unread = Some(Box::new((self.at.clone(), lost)));
         let file: Box<Path> = self.path().into();
         match damage.why {
-            Why::Corrupt => Error::Corruption { file, byte: damage.byte, lost: unread },
-            Why::Newer { found, supported } => Error::Incompatible { file, found, supported, unread },
-            Why::Io(source) => Error::Io { call: "read", file, source, unread },
+            Why::Corrupt => Error::Corruption {
+                file,
+                byte: damage.byte,
+                lost: unread,
+            },
+            Why::Newer { found, supported } => Error::Incompatible {
+                file,
+                found,
+                supported,
+                unread,
+            },
+            Why::Io(source) => Error::Io {
+                call: "read",
+                file,
+                source,
+                unread,
+            },
         }
     }
 }

@@ -10,12 +10,14 @@ use super::chunk::{Chunk, ChunkOf};
 use super::scan;
 use super::tail::Tail;
 use super::{Damage, Ground, Segment, Why};
+use crate::entry::Block;
 use crate::format::Bad;
-use crate::format::batch::{self, BatchHeader, Seed};
+use crate::format::batch::{self, BatchHeader, MAX_BATCH_BYTES};
+use crate::format::body;
 use crate::format::compress::{self, Codec};
-use crate::format::{MAX_BATCH_BYTES, body};
+use crate::format::extension::Extension;
+use crate::format::wire::Seed;
 use crate::io;
-use crate::record::Block;
 
 /// Bytes that one read takes from a file at once: large enough to make the call cheap, small enough to stay in the cache.
 pub(crate) const WINDOW: usize = 128 * 1024;
@@ -59,14 +61,11 @@ pub(crate) fn check(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
             None => Flaw::Header(Why::Newer { found, supported }),
         },
     })?;
-    if header.body_len > MAX_BATCH_BYTES {
-        return Err(Flaw::Header(Why::Corrupt));
-    }
     let total = header.total_len() as usize;
     let Some(body) = bytes.get(header.body_start()..total) else {
         return Err(Flaw::Short(total));
     };
-    if !crate::planted!(CRC_NOT_CHECKED) && !batch::check_body_crc(&header, body) {
+    if !planted!(CRC_NOT_CHECKED) && !body::check_body_crc(&header, body) {
         return Err(Flaw::Body(header, Why::Corrupt));
     }
     Ok(header)
@@ -101,7 +100,15 @@ pub(crate) fn read(
                 return Err(lost_batch(segment, want, walk.whole.end, header, why));
             }
             Stop::Flaw(flaw) => return Err(lost_way(ground, segment, want, walk.whole.end, flaw)),
-            Stop::Enough => return Err(lost_way(ground, segment, want, walk.whole.end, Flaw::Header(Why::Corrupt))),
+            Stop::Enough => {
+                return Err(lost_way(
+                    ground,
+                    segment,
+                    want,
+                    walk.whole.end,
+                    Flaw::Header(Why::Corrupt),
+                ));
+            }
         }
     }
 }
@@ -129,14 +136,27 @@ impl Window {
             let end = (*map).as_ref().len();
             let from = (position as usize).min(end);
             let block = Block::shared(segment.at.clone(), map, from..end);
-            return Ok(Window { block: Arc::new(block), full: false });
+            return Ok(Window {
+                block: Arc::new(block),
+                full: false,
+            });
         }
-        let held = tail.map_or(0, |tail| tail.held_from(segment.stream_start + position));
+        let stream = segment
+            .stream_start
+            .map_or(u64::MAX, |start| start + position);
+        let tail = tail.filter(|_| segment.stream_start.is_some());
+        let held = tail.map_or(0, |tail| tail.held_from(stream));
         let bytes = bytes.min(segment.left_after(position));
-        let len = if held > 0 { bytes.min(held as usize) } else { bytes };
+        let len = if held > 0 {
+            bytes.min(held as usize)
+        } else {
+            bytes
+        };
         let mut block = take_block(segment, spare, len);
-        let into = Arc::get_mut(&mut block).and_then(Block::owned_mut).expect("a fresh block has one owner");
-        let copied = held > 0 && tail.is_some_and(|tail| tail.copy(segment.stream_start + position, into));
+        let into = Arc::get_mut(&mut block)
+            .and_then(Block::owned_mut)
+            .expect("a fresh block has one owner");
+        let copied = held > 0 && tail.is_some_and(|tail| tail.copy(stream, into));
         if !copied {
             into.resize(bytes, 0);
             let file = ground.handles.file(&segment.handle).map_err(Why::Io)?;
@@ -181,13 +201,22 @@ enum Stop {
 }
 
 fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
-    let (mut at, hopped) = if hop { pass_over(segment, want, bytes) } else { (0, false) };
+    let (mut at, hopped) = if hop {
+        pass_over(segment, want, bytes)
+    } else {
+        (0, false)
+    };
     let sparse = segment.seal().is_some_and(|seal| seal.footer.sparse);
     let mut start = at;
     let mut next = want.offset;
     let mut found = false;
     loop {
-        let stop = |stop| Walk { whole: start..at, next, stop, hopped };
+        let stop = |stop| Walk {
+            whole: start..at,
+            next,
+            stop,
+            hopped,
+        };
         if next >= want.end && found {
             return stop(Stop::Enough);
         }
@@ -202,12 +231,20 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
             start = at;
             continue;
         }
-        let follows = if found { first == next || sparse && first > next } else { first <= next || sparse };
+        let follows = if found {
+            first == next || sparse && first > next
+        } else {
+            first <= next || sparse
+        };
         if !follows {
             return stop(Stop::Flaw(Flaw::Header(Why::Corrupt)));
         }
         if header.codec != Codec::None {
-            return stop(if found { Stop::Enough } else { Stop::Unpack(header) });
+            return stop(if found {
+                Stop::Enough
+            } else {
+                Stop::Unpack(header)
+            });
         }
         let body = &bytes[at + header.body_start()..at + header.total_len() as usize];
         if let Err(bad) = body::validate(&header, body) {
@@ -223,9 +260,11 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
 /// cannot give wrong data.
 fn pass_over(segment: &Segment, want: &Want, bytes: &[u8]) -> (usize, bool) {
     let mut at = 0;
-    while let Some((base_delta, last_delta, len)) = bytes.get(at..).and_then(BatchHeader::hop) {
+    while let Some((base_delta, last_delta, len)) = bytes.get(at..).and_then(batch::hop) {
         let last = segment.base() + u64::from(base_delta) + u64::from(last_delta);
-        let after = usize::try_from(len).ok().and_then(|len| at.checked_add(len));
+        let after = usize::try_from(len)
+            .ok()
+            .and_then(|len| at.checked_add(len));
         match after {
             Some(after) if last < want.offset && after < bytes.len() => at = after,
             _ => break,
@@ -253,15 +292,21 @@ fn got(segment: &Segment, want: &Want, window: Window, walk: &Walk) -> Got {
         offsets: want.offset..walk.next.min(want.end),
     };
     let range = walk.whole.start as u32..walk.whole.end as u32;
-    Got { chunk: Chunk::stored(window.block, range, of), position: want.position + walk.whole.end as u64 }
+    Got {
+        chunk: Chunk::stored(window.block, range, of),
+        position: want.position + walk.whole.end as u64,
+    }
 }
 
 /// The body of a compressed batch in a block of its own, checked.
 fn unpack(segment: &Segment, block: &Block, at: usize, header: &BatchHeader) -> Result<Block, Why> {
     let bytes = &block.bytes()[at..];
     let stored = &bytes[header.body_start()..header.total_len() as usize];
-    let len = header.uncompressed_len(bytes).ok_or(Why::Corrupt)?;
-    let body = compress::decompress(header.codec, stored, len, MAX_BATCH_BYTES).map_err(why)?;
+    let extension =
+        Extension::decode(&bytes[batch::HEADER_LEN..header.body_start()]).map_err(why)?;
+    let len = extension.uncompressed_len.ok_or(Why::Corrupt)?;
+    let body =
+        compress::decompress(header.codec, stored, len, u64::from(MAX_BATCH_BYTES)).map_err(why)?;
     body::validate(header, &body).map_err(why)?;
     Ok(Block::owned(segment.at.clone(), body))
 }
@@ -274,20 +319,30 @@ fn unpacked(segment: &Segment, want: &Want, block: Block, at: usize, header: Bat
         offsets: want.offset..(last + 1).min(want.end),
     };
     let position = want.position + at as u64 + header.total_len();
-    Got { chunk: Chunk::unpacked(Arc::new(block), header, of), position }
+    Got {
+        chunk: Chunk::unpacked(Arc::new(block), header, of),
+        position,
+    }
 }
 
 /// One batch is bad, and its boundary is known.
 fn lost_batch(segment: &Segment, want: &Want, at: usize, header: BatchHeader, why: Why) -> Damage {
     let (first, last) = offsets(segment, &header);
     let byte = want.position + at as u64;
-    Damage { why, byte, lost: first.max(want.offset)..last + 1, resume: Some(byte + header.total_len()) }
+    Damage {
+        why,
+        byte,
+        lost: first.max(want.offset)..last + 1,
+        resume: Some(byte + header.total_len()),
+    }
 }
 
 /// A header is bad: the next sound one behind it tells what is lost.
 fn lost_way(ground: &Ground, segment: &Segment, want: &Want, at: usize, flaw: Flaw) -> Damage {
     let byte = want.position + at as u64;
-    let end = segment.seal().map_or(want.end, |seal| seal.footer.next_base.min(want.end));
+    let end = segment
+        .seal()
+        .map_or(want.end, |seal| seal.footer.next_base.min(want.end));
     let why = match flaw {
         Flaw::Header(why) | Flaw::Body(_, why) => why,
         Flaw::Short(_) => Why::Corrupt,
@@ -296,20 +351,39 @@ fn lost_way(ground: &Ground, segment: &Segment, want: &Want, at: usize, flaw: Fl
         Ok(Some((position, header))) => {
             let (first, _) = offsets(segment, &header);
             let resume = (first < end).then_some(position);
-            Damage { why, byte, lost: want.offset..first.clamp(want.offset + 1, end.max(want.offset + 1)), resume }
+            Damage {
+                why,
+                byte,
+                lost: want.offset..first.clamp(want.offset + 1, end.max(want.offset + 1)),
+                resume,
+            }
         }
-        Ok(None) => Damage { why, byte, lost: want.offset..end.max(want.offset + 1), resume: None },
+        Ok(None) => Damage {
+            why,
+            byte,
+            lost: want.offset..end.max(want.offset + 1),
+            resume: None,
+        },
         Err(e) => lost_window(segment, want, WINDOW, Why::Io(e)),
     }
 }
 
 /// The bytes could not be had at all: what lies in that stretch of the file, as the index knows it.
 fn lost_window(segment: &Segment, want: &Want, bytes: usize, why: Why) -> Damage {
-    let end = segment.seal().map_or(want.end, |seal| seal.footer.next_base.min(want.end));
+    let end = segment
+        .seal()
+        .map_or(want.end, |seal| seal.footer.next_base.min(want.end));
     let behind = segment.known_place_from(want.position + bytes as u64);
     let (offset, resume) = match behind {
-        Some((offset, position)) if offset > want.offset && offset < end => (offset, Some(position)),
+        Some((offset, position)) if offset > want.offset && offset < end => {
+            (offset, Some(position))
+        }
         _ => (end.max(want.offset + 1), None),
     };
-    Damage { why, byte: want.position, lost: want.offset..offset, resume }
+    Damage {
+        why,
+        byte: want.position,
+        lost: want.offset..offset,
+        resume,
+    }
 }

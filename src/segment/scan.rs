@@ -9,8 +9,12 @@ use std::ops::Range;
 use super::index::{Index, Place};
 use super::read::{Flaw, check};
 use super::{Ground, Segment, Why};
-use crate::format::batch::{BatchHeader, HEADER_LEN, SYNC, Seed};
-use crate::format::segment::{Accumulator, FOOTER_LEN, Footer, SegmentHeader};
+use crate::format::batch::{self, BatchHeader, HEADER_LEN, SYNC};
+use crate::format::body;
+use crate::format::extension::Extension;
+use crate::format::footer::{FOOTER_LEN, FOOTER_SYNC, Footer};
+use crate::format::segment::{Accumulator, SegmentHeader};
+use crate::format::wire::Seed;
 use crate::io::{File, read_full};
 
 /// Bytes that a scan takes at once.
@@ -27,7 +31,12 @@ pub(crate) struct Stream<'f> {
 
 impl<'f> Stream<'f> {
     pub(crate) fn new(file: &'f dyn File, len: u64) -> Stream<'f> {
-        Stream { file, len, buffer: Vec::new(), start: 0 }
+        Stream {
+            file,
+            len,
+            buffer: Vec::new(),
+            start: 0,
+        }
     }
 
     /// The bytes from `position` on: at least `need` of them, unless the file ends before.
@@ -84,12 +93,18 @@ pub(crate) enum ScanStop {
 }
 
 /// Reads batches from `start` on, up to the first that is not right, or `len`.
-pub(crate) fn scan(file: &dyn File, header: &SegmentHeader, start: &Start, len: u64, every: u32) -> io::Result<Scan> {
+pub(crate) fn scan(
+    file: &dyn File,
+    header: &SegmentHeader,
+    start: &Start,
+    len: u64,
+    every: u32,
+) -> io::Result<Scan> {
     let mut stream = Stream::new(file, len);
     let mut scan = Scan {
         end: start.position,
         next: start.next,
-        accumulator: start.accumulator.clone(),
+        accumulator: start.accumulator,
         durable: 0,
         places: Index::default(),
         stop: ScanStop::End,
@@ -97,7 +112,7 @@ pub(crate) fn scan(file: &dyn File, header: &SegmentHeader, start: &Start, len: 
     let mut indexed_at = None;
     while scan.end < len {
         let bytes = stream.at(scan.end, HEADER_LEN)?;
-        let need = BatchHeader::hop(bytes).map_or(HEADER_LEN as u64, |(_, _, total)| total);
+        let need = batch::hop(bytes).map_or(HEADER_LEN as u64, |(_, _, total)| total);
         let need = need.min(len - scan.end) as usize; // an unchecked length never asks for more than the file has
         let bytes = stream.at(scan.end, need)?;
         let batch = match sound(bytes, Seed::new(header.salt, scan.end)) {
@@ -108,11 +123,12 @@ pub(crate) fn scan(file: &dyn File, header: &SegmentHeader, start: &Start, len: 
                 return Ok(stopped(scan, stop));
             }
         };
-        if indexed_at.is_none_or(|at| scan.end - at >= u64::from(every)) {
-            indexed_at = Some(scan.end);
-            scan.places.push(place(&batch, scan.end, &scan.accumulator));
-        }
+        let at = scan.end;
         scan.take(header, &batch, bytes);
+        if indexed_at.is_none_or(|last| at - last >= u64::from(every)) {
+            indexed_at = Some(at);
+            scan.places.push(place(&batch, at, &scan.accumulator));
+        }
     }
     Ok(scan)
 }
@@ -126,38 +142,73 @@ impl Scan {
     fn take(&mut self, header: &SegmentHeader, batch: &BatchHeader, bytes: &[u8]) {
         let first = header.base + u64::from(batch.base_delta);
         if batch.watermark_back != u32::MAX {
-            self.durable = self.durable.max(first.saturating_sub(u64::from(batch.watermark_back)));
+            self.durable = self
+                .durable
+                .max(first.saturating_sub(u64::from(batch.watermark_back)));
         }
-        self.accumulator.add(batch, batch.max_event_time(bytes));
+        count_in(&mut self.accumulator, batch, bytes);
         self.next = first + u64::from(batch.last_delta) + 1;
         self.end += batch.total_len();
     }
 }
 
-/// An index entry for the batch at `position`.
-pub(crate) fn place(batch: &BatchHeader, position: u64, before: &Accumulator) -> Place {
+/// An index entry for the batch at `position`; `through` counts it in.
+pub(crate) fn place(batch: &BatchHeader, position: u64, through: &Accumulator) -> Place {
     Place {
         delta: batch.base_delta,
         position: u32::try_from(position).unwrap_or(u32::MAX),
-        max_before: before.last_append.max(before.max_event),
+        append_ms: through.last_append,
+        max_time: through.last_append.max(through.max_event),
     }
 }
 
+/// Counts in the batch at the start of `bytes`.
+fn count_in(accumulator: &mut Accumulator, batch: &BatchHeader, bytes: &[u8]) {
+    let ext = bytes
+        .get(HEADER_LEN..batch.body_start())
+        .and_then(|ext| Extension::decode(ext).ok());
+    let body = bytes.get(batch.body_start()..).unwrap_or_default();
+    let records = batch
+        .dense_count()
+        .or_else(|| body::count(batch, body).ok())
+        .unwrap_or(0);
+    accumulator.add(
+        records,
+        batch.body_crc,
+        batch::stored_header_crc(bytes).unwrap_or(0),
+        batch.append_ms as i64,
+        ext.and_then(|ext| ext.max_event_time),
+        batch.has_append_times(),
+    );
+}
+
 /// A batch that is sound, though perhaps too new to be read.
-fn sound(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
+pub(crate) fn sound(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
     match check(bytes, seed) {
         Err(Flaw::Body(header, Why::Newer { .. })) => {
             let total = header.total_len() as usize;
-            let body = bytes.get(header.body_start()..total).ok_or(Flaw::Short(total))?;
-            let sound = crate::format::batch::check_body_crc(&header, body);
-            if sound { Ok(header) } else { Err(Flaw::Body(header, Why::Corrupt)) }
+            let body = bytes
+                .get(header.body_start()..total)
+                .ok_or(Flaw::Short(total))?;
+            let sound = body::check_body_crc(&header, body);
+            if sound {
+                Ok(header)
+            } else {
+                Err(Flaw::Body(header, Why::Corrupt))
+            }
         }
         checked => checked,
     }
 }
 
 /// What stands at a place that is not a valid batch.
-fn stop_at(stream: &mut Stream<'_>, header: &SegmentHeader, at: u64, len: u64, flaw: &Flaw) -> io::Result<ScanStop> {
+fn stop_at(
+    stream: &mut Stream<'_>,
+    header: &SegmentHeader,
+    at: u64,
+    len: u64,
+    flaw: &Flaw,
+) -> io::Result<ScanStop> {
     let bytes = stream.at(at, FOOTER_LEN)?;
     let footer = Footer::decode(bytes, header.salt, at);
     Ok(match footer {
@@ -170,11 +221,16 @@ fn stop_at(stream: &mut Stream<'_>, header: &SegmentHeader, at: u64, len: u64, f
 
 /// The beginning of a footer, ended by the end of the file.
 fn footer_cut_short(bytes: &[u8]) -> bool {
-    bytes.len() < FOOTER_LEN && Footer::begins(bytes)
+    bytes.len() < FOOTER_LEN && bytes.starts_with(&FOOTER_SYNC.to_le_bytes())
 }
 
 /// The next valid batch (body included) of this segment at or behind `from`, and the first offset in it.
-pub(crate) fn next_batch(file: &dyn File, header: &SegmentHeader, from: u64, len: u64) -> io::Result<Option<(u64, BatchHeader)>> {
+pub(crate) fn next_batch(
+    file: &dyn File,
+    header: &SegmentHeader,
+    from: u64,
+    len: u64,
+) -> io::Result<Option<(u64, BatchHeader)>> {
     let mut from = from;
     while let Some((position, batch)) = search(file, header, from, len)? {
         let mut stream = Stream::new(file, len);
@@ -189,7 +245,11 @@ pub(crate) fn next_batch(file: &dyn File, header: &SegmentHeader, from: u64, len
 }
 
 /// As [`next_batch`], but the header alone must be sound: where a damaged stretch ends for a reader.
-pub(crate) fn next_header(ground: &Ground, segment: &Segment, from: u64) -> io::Result<Option<(u64, BatchHeader)>> {
+pub(crate) fn next_header(
+    ground: &Ground,
+    segment: &Segment,
+    from: u64,
+) -> io::Result<Option<(u64, BatchHeader)>> {
     let file = ground.handles.file(&segment.handle)?;
     let len = match segment.seal() {
         Some(seal) => seal.data_end,
@@ -199,7 +259,12 @@ pub(crate) fn next_header(ground: &Ground, segment: &Segment, from: u64) -> io::
 }
 
 /// Tries every byte that looks like the beginning of a batch.
-fn search(file: &dyn File, header: &SegmentHeader, from: u64, len: u64) -> io::Result<Option<(u64, BatchHeader)>> {
+fn search(
+    file: &dyn File,
+    header: &SegmentHeader,
+    from: u64,
+    len: u64,
+) -> io::Result<Option<(u64, BatchHeader)>> {
     let mut stream = Stream::new(file, len);
     let sync = SYNC.to_le_bytes();
     let mut at = from;
@@ -216,7 +281,10 @@ fn search(file: &dyn File, header: &SegmentHeader, from: u64, len: u64) -> io::R
                 continue;
             }
         }
-        let need = usize::from(BatchHeader::ext_len(bytes).unwrap_or(0)) + HEADER_LEN;
+        let need = HEADER_LEN
+            + bytes
+                .get(HEADER_LEN - 2..HEADER_LEN)
+                .map_or(0, |len| usize::from(len[0]) | usize::from(len[1]) << 8);
         let bytes = stream.at(at, need)?;
         if let Some(batch) = sound_header(bytes, Seed::new(header.salt, at)) {
             return Ok(Some((at, batch)));
@@ -237,7 +305,11 @@ fn sound_header(bytes: &[u8], seed: Seed) -> Option<BatchHeader> {
 /// The index of everything below byte `stop`, from the batches themselves. It ends early at a place that is not right.
 pub(crate) fn index_below(ground: &Ground, segment: &Segment, stop: u64) -> io::Result<Index> {
     let file = ground.handles.file(&segment.handle)?;
-    let start = Start { position: segment.header_len, next: segment.base(), accumulator: Accumulator::default() };
+    let start = Start {
+        position: segment.header_len,
+        next: segment.base(),
+        accumulator: Accumulator::default(),
+    };
     let mut stream = Stream::new(&*file, stop);
     let mut index = Index::default();
     let mut accumulator = start.accumulator;
@@ -252,11 +324,11 @@ pub(crate) fn index_below(ground: &Ground, segment: &Segment, stop: u64) -> io::
             }
             continue;
         };
+        count_in(&mut accumulator, &batch, bytes);
         if indexed_at.is_none_or(|last| at - last >= INDEX_EVERY) {
             indexed_at = Some(at);
             index.push(place(&batch, at, &accumulator));
         }
-        accumulator.add(&batch, batch.max_event_time(bytes));
         at += batch.total_len();
     }
     Ok(index)

@@ -32,7 +32,10 @@ pub(crate) struct TailBudget {
 
 impl TailBudget {
     pub(crate) fn new(limit: usize) -> Arc<TailBudget> {
-        Arc::new(TailBudget { limit, used: AtomicUsize::new(0) })
+        Arc::new(TailBudget {
+            limit,
+            used: AtomicUsize::new(0),
+        })
     }
 
     fn take(&self, bytes: usize) -> bool {
@@ -48,7 +51,10 @@ impl TailBudget {
 impl Tail {
     /// A ring of `bytes` (a power of two) that begins at stream position `start`; `None` if the log's budget is used up.
     pub(crate) fn new(budget: &Arc<TailBudget>, bytes: usize, start: u64) -> Option<Tail> {
-        assert!(bytes.is_power_of_two() && bytes >= 64, "a ring is a power of two");
+        assert!(
+            bytes.is_power_of_two() && bytes >= 64,
+            "a ring is a power of two"
+        );
         if !budget.take(bytes) {
             return None;
         }
@@ -72,7 +78,11 @@ impl Tail {
         let end = at + bytes.len() as u64;
         // Words are shared between neighbours, so the word that holds `end` counts as overwritten too.
         let overwritten = (end + WORD).saturating_sub(self.capacity());
-        let floor = if self.head.load(Ordering::Relaxed) == at { overwritten } else { overwritten.max(at) };
+        let floor = if self.head.load(Ordering::Relaxed) == at {
+            overwritten
+        } else {
+            overwritten.max(at)
+        };
         if floor > self.floor.load(Ordering::Relaxed) {
             self.floor.store(floor, Ordering::Relaxed);
         }
@@ -119,7 +129,11 @@ impl Tail {
     /// How many bytes from stream position `at` on are held, 0 if that place is not.
     pub(crate) fn held_from(&self, at: u64) -> u64 {
         let head = self.head.load(Ordering::Acquire);
-        if at < self.floor.load(Ordering::Relaxed) { 0 } else { head.saturating_sub(at) }
+        if at < self.floor.load(Ordering::Relaxed) {
+            0
+        } else {
+            head.saturating_sub(at)
+        }
     }
 
     /// Copies the bytes at stream position `at`; `false` if they are not, or no longer, all held (what was copied is void).
@@ -157,7 +171,9 @@ impl Tail {
 
 impl Drop for Tail {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.words.len() * 8, Ordering::Relaxed);
+        self.budget
+            .used
+            .fetch_sub(self.words.len() * 8, Ordering::Relaxed);
     }
 }
 

@@ -1,1 +1,31 @@
-//! (to be written)
+//! Storage that a test controls: crashes at any point, calls that fail, files that rot.
+//!
+//! A [`Disk`] is a file system in memory that remembers what was synced. Run your code on it, then ask for the state that a
+//! crash after any of its calls may leave, and run your code on that. All of it is deterministic: the same calls, crash point,
+//! model and seed give the same bytes.
+//!
+//! ```
+//! use thalweg::testing::{CrashModel, Disk, Variants};
+//!
+//! let disk = Disk::new();
+//! disk.write_file("/log/notes", b"durable at once")?;
+//! for after in 0..=disk.points() {
+//!     if let Variants::All(count) = disk.variants(after, CrashModel::LostPages) {
+//!         for seed in 0..count {
+//!             let crashed = disk.crash(after, CrashModel::LostPages, seed);
+//!             let _ = crashed.read_file("/log/notes");
+//!         }
+//!     }
+//! }
+//! # std::io::Result::Ok(())
+//! ```
+
+mod disk;
+mod files;
+
+pub use crate::io::memory::DiskCall;
+pub use crate::io::memory::errors::{DiskError, FailedSync, Short};
+pub use crate::io::memory::faults::Fault;
+pub use crate::io::memory::models::{CrashModel, Variants};
+
+pub use self::disk::Disk;

@@ -1,0 +1,322 @@
+//! One reader's place in a partition: from the segment that holds its offset, chunk by chunk, to the visible end.
+//!
+//! No lock is shared with the writer: the visible end is one atomic number, the list of segments a snapshot, and what the end
+//! covers is in the snapshot and in the file before the end is published.
+
+use std::sync::Arc;
+
+use super::segments::{Segments, Slot, lost};
+use super::{Inner, Partition};
+use crate::clock::Timestamp;
+use crate::entry::Block;
+use crate::error::{Error, Result};
+use crate::offset::Offset;
+use crate::segment::chunk::Chunk;
+use crate::segment::read::{Got, WINDOW, Want, read};
+use crate::segment::{Damage, Segment, Why};
+
+/// A place to read on from.
+pub(crate) struct Cursor {
+    inner: Arc<Inner>,
+    next: u64,
+    /// The segment that holds `next`, and where its batch begins.
+    here: Option<Here>,
+    /// What was read and not given out yet.
+    rest: Option<Chunk>,
+    /// A block to read into again.
+    spare: Option<Arc<Block>>,
+}
+
+struct Here {
+    segment: Arc<Segment>,
+    position: u64,
+    /// The position comes from an index, so it is not trusted yet.
+    by_index: bool,
+}
+
+/// Bytes that are read for one record where no index says how far to go.
+const GET_BYTES: usize = 4096;
+
+impl Partition {
+    /// A reader that begins at `next`.
+    pub(crate) fn cursor(&self, next: Offset) -> Cursor {
+        Cursor {
+            inner: Arc::clone(&self.inner),
+            next: next.get(),
+            here: None,
+            rest: None,
+            spare: None,
+        }
+    }
+}
+
+impl Cursor {
+    /// The offset to be read next.
+    pub(crate) fn next_offset(&self) -> Offset {
+        Offset::new(self.next)
+    }
+
+    pub(crate) fn seek(&mut self, to: Offset) {
+        if to.get() != self.next {
+            self.next = to.get();
+            self.here = None;
+            self.rest = None;
+        }
+    }
+
+    /// Records from the next offset on, all in one block: at most `max_records`, and about `max_bytes` (one batch at least).
+    /// `None` at the visible end.
+    ///
+    /// An error says what cannot be read and moves nothing; `Error::resume_at` says where to seek to go on behind it.
+    pub(crate) fn read(&mut self, max_records: usize, max_bytes: usize) -> Result<Option<Chunk>> {
+        self.read_below(u64::MAX, max_records, max_bytes)
+    }
+
+    /// As [`Cursor::read`], below an offset.
+    pub(crate) fn read_below(
+        &mut self,
+        limit: u64,
+        max_records: usize,
+        max_bytes: usize,
+    ) -> Result<Option<Chunk>> {
+        if max_records == 0 {
+            return Ok(None);
+        }
+        loop {
+            let mut chunk = match self.rest.take() {
+                Some(chunk) => chunk,
+                None => match self.fill(limit, max_bytes)? {
+                    Some(chunk) => chunk,
+                    None => return Ok(None),
+                },
+            };
+            let head = chunk.split(max_records);
+            self.next = head.next().get();
+            if chunk.len() > 0 {
+                self.rest = Some(chunk);
+            }
+            if head.len() > 0 {
+                return Ok(Some(head));
+            }
+        }
+    }
+
+    fn fill(&mut self, limit: u64, max_bytes: usize) -> Result<Option<Chunk>> {
+        self.inner.home.check_open()?;
+        let end = self.inner.progress.end().get(); // before the snapshot, see above
+        let segments = self.inner.segments();
+        if self.next < segments.log_start {
+            return Err(self.out_of_range(&segments, end));
+        }
+        let stop = end.min(limit);
+        loop {
+            if self.next >= stop {
+                return Ok(None);
+            }
+            if !self.stand(&segments, end)? {
+                continue; // it went on over a gap
+            }
+            let here = self.here.as_mut().expect("a place to stand on");
+            let want = Want {
+                offset: self.next,
+                position: here.position,
+                end: stop,
+                bytes: max_bytes.clamp(1, WINDOW),
+            };
+            let inner = &*self.inner;
+            match read(
+                &inner.home.ground,
+                &here.segment,
+                segments.tail.as_deref(),
+                &want,
+                &mut self.spare,
+            ) {
+                Ok(Got { chunk, position }) => {
+                    here.position = position;
+                    here.by_index = false;
+                    return Ok(Some(chunk));
+                }
+                Err(damage) => self.not_read(damage)?,
+            }
+        }
+    }
+
+    /// A place that came from an index is looked up again without it, before anything is called damaged.
+    fn not_read(&mut self, damage: Damage) -> Result<()> {
+        let here = self.here.as_mut().expect("a place to stand on");
+        if here.by_index && !matches!(damage.why, Why::Io(_)) && !planted!(INDEX_TRUSTED) {
+            here.segment.forget_index();
+            here.by_index = false;
+            here.position = here.segment.header_len;
+            return Ok(());
+        }
+        Err(here.segment.damage_error(damage))
+    }
+
+    /// Stands on the segment that holds the next offset. `false`: there is a gap, and the next offset has moved behind it.
+    fn stand(&mut self, segments: &Segments, end: u64) -> Result<bool> {
+        if let Some(here) = &self.here {
+            if here
+                .segment
+                .seal()
+                .is_none_or(|seal| seal.footer.last.is_some_and(|last| self.next <= last))
+            {
+                if segments.gap_from.is_some_and(|from| self.next >= from) {
+                    self.next = end;
+                    return Ok(false);
+                }
+                return Ok(true);
+            }
+            self.here = None;
+        }
+        let Some(at) = segments.holding(self.next) else {
+            self.next = end;
+            return Ok(false);
+        };
+        let slot = &segments.slots[at];
+        if slot.base > self.next {
+            self.next = slot.base.min(end);
+            return Ok(false);
+        }
+        let segment = self.open(segments, at)?;
+        let past = segment
+            .seal()
+            .is_some_and(|seal| seal.footer.last.is_none_or(|last| self.next > last));
+        if past {
+            let behind = segments.slots.get(at + 1);
+            if let Some(behind) = behind {
+                self.check_behind(&segment, segments, at + 1)?;
+                self.next = behind.base.min(end);
+            } else {
+                self.next = end;
+            }
+            return Ok(false);
+        }
+        if segments.gap_from.is_some_and(|from| self.next >= from) {
+            self.next = end;
+            return Ok(false);
+        }
+        let (position, _) = segment.locate(&self.inner.home.ground, self.next)?;
+        self.here = Some(Here {
+            by_index: position > segment.header_len,
+            segment,
+            position,
+        });
+        Ok(true)
+    }
+
+    /// The record at one offset, and as little as possible around it.
+    pub(crate) fn read_one(&mut self, offset: u64) -> Result<Option<Chunk>> {
+        let bytes = match self.narrow(offset)? {
+            Some(bytes) => bytes,
+            None => return Ok(None),
+        };
+        self.read_below(offset.saturating_add(1), 1, bytes)
+    }
+
+    /// Stands before `offset`; the bytes to the next known place.
+    fn narrow(&mut self, offset: u64) -> Result<Option<usize>> {
+        let end = self.inner.progress.end().get();
+        let segments = self.inner.segments();
+        if offset >= end || offset < segments.log_start || !self.stand(&segments, end)? {
+            return Ok((offset < segments.log_start).then_some(1)); // the read gives the error
+        }
+        let here = self.here.as_ref().expect("a place to stand on");
+        let (_, bytes) = here.segment.locate(&self.inner.home.ground, offset)?;
+        Ok(Some(bytes.unwrap_or(GET_BYTES)))
+    }
+
+    /// The offset from which on to read, to read everything up to the next offset in one go.
+    pub(crate) fn stretch_start(&mut self) -> Result<u64> {
+        let segments = self.inner.segments();
+        let Some(at) = segments.holding(self.next) else {
+            return Ok(self.next);
+        };
+        let segment = self.open(&segments, at)?;
+        Ok(segment
+            .floor_offset(&self.inner.home.ground, self.next)?
+            .max(segments.log_start))
+    }
+
+    /// The segment at a place of the list.
+    pub(crate) fn open_at(&self, segments: &Segments, at: usize) -> Result<Arc<Segment>> {
+        self.open(segments, at)
+    }
+
+    /// Goes where the first record of `time` or later can be in a segment.
+    pub(crate) fn stand_at_time(
+        &mut self,
+        segment: &Arc<Segment>,
+        log_start: u64,
+        time: Timestamp,
+    ) -> Result<()> {
+        let (position, offset) = segment.locate_time(&self.inner.home.ground, time.as_millis())?;
+        self.rest = None;
+        if offset < log_start {
+            self.seek(Offset::new(log_start));
+            return Ok(());
+        }
+        self.next = offset;
+        self.here = Some(Here {
+            by_index: position > segment.header_len,
+            segment: Arc::clone(segment),
+            position,
+        });
+        Ok(())
+    }
+
+    /// A gap between two segments is legal if the second one records it.
+    fn check_behind(&self, segment: &Segment, segments: &Segments, at: usize) -> Result<()> {
+        let behind = self.open(segments, at)?;
+        segments.slots[at].check_link(&behind, segment)
+    }
+
+    fn open(&self, segments: &Segments, at: usize) -> Result<Arc<Segment>> {
+        let inner = &*self.inner;
+        let slot: &Slot = &segments.slots[at];
+        if let Some(segment) = slot.opened() {
+            if at > 0 {
+                self.check_chain(segments, at, segment)?;
+            }
+            return Ok(Arc::clone(segment));
+        }
+        let times = inner.settings().timestamps;
+        let opened = slot.open_sealed(&inner.home.ground, &inner.place, inner.home.log, times);
+        let segment = opened.map_err(|e| self.lost_segment(segments, at, e))?;
+        self.check_chain(segments, at, &segment)?;
+        Ok(segment)
+    }
+
+    /// The link to the segment before, when both are open.
+    fn check_chain(&self, segments: &Segments, at: usize, segment: &Segment) -> Result<()> {
+        match at
+            .checked_sub(1)
+            .and_then(|before| segments.slots[before].opened())
+        {
+            Some(before) if before.seal().is_some() => {
+                segments.slots[at].check_link(segment, before)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A segment that cannot be opened takes its offsets with it, and no others.
+    fn lost_segment(&self, segments: &Segments, at: usize, e: Error) -> Error {
+        let end = segments
+            .slots
+            .get(at + 1)
+            .map_or(self.inner.progress.end().get(), |next| next.base);
+        match lost(&self.inner.place.at, self.next, end) {
+            Some((partition, range)) => e.missing(&partition, range),
+            None => e,
+        }
+    }
+
+    fn out_of_range(&self, segments: &Segments, end: u64) -> Error {
+        let requested = self.inner.place.at.at(Offset::new(self.next));
+        Error::OutOfRange {
+            requested: Box::new(requested),
+            valid: Offset::new(segments.log_start)..Offset::new(end),
+        }
+    }
+}
