@@ -56,17 +56,27 @@ impl SlottedFile {
     /// # Errors
     ///
     /// `Corruption` if no slot decodes, `Incompatible` if a newer version wrote it, `Io`.
-    pub(crate) fn read(storage: &dyn Storage, path: &Path, kind: SlotFile) -> Result<Option<Slotted>> {
+    pub(crate) fn read(
+        storage: &dyn Storage,
+        path: &Path,
+        kind: SlotFile,
+    ) -> Result<Option<Slotted>> {
         Ok(Self::open(storage, path, kind)?.map(|(_, slotted)| slotted))
     }
 
     /// As [`read`](Self::read), to be written later.
-    pub(crate) fn open(storage: &dyn Storage, path: &Path, kind: SlotFile) -> Result<Option<(SlottedFile, Slotted)>> {
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        path: &Path,
+        kind: SlotFile,
+    ) -> Result<Option<(SlottedFile, Slotted)>> {
         let Some(bytes) = read_whole(storage, path)? else {
             return Ok(None);
         };
         let found = slots::decode_slots(kind, &bytes).map_err(|bad| bad_content(path, bad))?;
-        let (generation, _, range) = found.newest.ok_or_else(|| Error::corruption(path, 0, None))?;
+        let (generation, _, range) = found
+            .newest
+            .ok_or_else(|| Error::corruption(path, 0, None))?;
         let payload = bytes.get(range).unwrap_or_default().to_vec();
         let file = SlottedFile {
             path: path.to_owned(),
@@ -75,12 +85,21 @@ impl SlottedFile {
             generation,
             trust: Trust::Read(payload.clone()),
         };
-        let slotted = Slotted { generation, payload, bad_other: found.bad_other };
+        let slotted = Slotted {
+            generation,
+            payload,
+            bad_other: found.bad_other,
+        };
         Ok(Some((file, slotted)))
     }
 
     /// Makes the file, with generation 1. It is there whole and durable when this returns.
-    pub(crate) fn create(storage: &dyn Storage, path: &Path, kind: SlotFile, payload: &[u8]) -> Result<SlottedFile> {
+    pub(crate) fn create(
+        storage: &dyn Storage,
+        path: &Path,
+        kind: SlotFile,
+        payload: &[u8],
+    ) -> Result<SlottedFile> {
         let mut file = SlottedFile {
             path: path.to_owned(),
             kind,
@@ -90,10 +109,6 @@ impl SlottedFile {
         };
         file.replace(storage, payload)?;
         Ok(file)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The generation of the newest content.
@@ -127,7 +142,8 @@ impl SlottedFile {
         if let Trust::Read(payload) = &self.trust {
             let bytes = slots::encode_slot(self.kind, self.generation, payload, self.slot_size)
                 .expect("what was read from a slot fits into it");
-            self.overwrite(storage, self.generation, &bytes).map_err(certain)?;
+            self.overwrite(storage, self.generation, &bytes)
+                .map_err(certain)?;
             self.trust = Trust::Synced;
         }
         Ok(())
@@ -135,10 +151,13 @@ impl SlottedFile {
 
     fn overwrite(&self, storage: &dyn Storage, generation: u64, bytes: &[u8]) -> Result<()> {
         let io = |call, e| Error::io(call, &self.path, e);
-        let file = storage.open(&self.path, OpenMode::Write).map_err(|e| io("open", e))?;
+        let file = storage
+            .open(&self.path, OpenMode::Write)
+            .map_err(|e| io("open", e))?;
         let position = slots::slot_position(generation, self.slot_size);
         write_full(&*file, bytes, position).map_err(|e| io("write", e))?;
-        file.sync_data().map_err(|e| Error::indeterminate(None, io("sync", e)))
+        file.sync_data()
+            .map_err(|e| Error::indeterminate(None, io("sync", e)))
     }
 
     /// The longer way: the numbered steps are crash points.
@@ -147,12 +166,17 @@ impl SlottedFile {
         let next = self.generation + 1;
         let (slot_size, bytes) = slots::slot_size_for(payload.len())
             .and_then(|size| Some((size, slots::encode_file(self.kind, next, payload, size)?)))
-            .ok_or(Error::LimitExceeded { setting: "bytes of a small file", limit: MAX_BYTES })?;
+            .ok_or(Error::LimitExceeded {
+                setting: "bytes of a small file",
+                limit: MAX_BYTES,
+            })?;
         // 1. The whole file beside the old one.
         self.write_temporary(storage, &temporary, &bytes)?;
         // 2. In its place: from here on only the directory's sync is missing.
         self.trust = Trust::Replace;
-        storage.rename(&temporary, &self.path).map_err(|e| Error::io("rename", &self.path, e))?;
+        storage
+            .rename(&temporary, &self.path)
+            .map_err(|e| Error::io("rename", &self.path, e))?;
         // 3. Durable there.
         sync_parent(storage, &self.path).map_err(|e| Error::indeterminate(None, e))?;
         self.generation = next;
@@ -164,7 +188,9 @@ impl SlottedFile {
     fn write_temporary(&self, storage: &dyn Storage, temporary: &Path, bytes: &[u8]) -> Result<()> {
         let io = |call, e| Error::io(call, &self.path, e);
         remove_if_there(storage, temporary)?;
-        let file = storage.open(temporary, OpenMode::CreateNew).map_err(|e| io("create", e))?;
+        let file = storage
+            .open(temporary, OpenMode::CreateNew)
+            .map_err(|e| io("create", e))?;
         let written = write_full(&*file, bytes, 0).and_then(|()| file.sync_all());
         written.map_err(|e| {
             // A file that is not finished means nothing; whether it goes now or at the next opening does not matter.

@@ -39,7 +39,9 @@ pub(super) struct Left(Option<Arc<AtomicUsize>>);
 impl Left {
     pub(super) fn count(&self) -> usize {
         // Relaxed: it is a guard against a mistake on one thread; it publishes nothing.
-        self.0.as_ref().map_or(0, |left| left.load(Ordering::Relaxed))
+        self.0
+            .as_ref()
+            .map_or(0, |left| left.load(Ordering::Relaxed))
     }
 
     fn set(&self, count: usize) {
@@ -56,7 +58,12 @@ impl Batch {
             next.set(chunk.at().at(chunk.next()));
         }
         let left = Left((!chunks.is_empty()).then(Arc::default));
-        Batch { chunks, next, resets, left }
+        Batch {
+            chunks,
+            next,
+            resets,
+            left,
+        }
     }
 
     pub(super) fn left(&self) -> Left {
@@ -115,13 +122,20 @@ impl Batch {
     }
 
     fn only<'b>(&'b self, wanted: Only<'b>) -> BatchIter<'b> {
-        BatchIter { chunks: self.chunks.iter(), current: None, wanted }
+        BatchIter {
+            chunks: self.chunks.iter(),
+            current: None,
+            wanted,
+        }
     }
 }
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("len", &self.len()).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("Batch")
+            .field("len", &self.len())
+            .field("next", &self.next)
+            .finish_non_exhaustive()
     }
 }
 
@@ -228,7 +242,9 @@ impl FusedIterator for BatchIntoIter {}
 
 impl fmt::Debug for BatchIntoIter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchIntoIter").field("remaining", &self.remaining).finish_non_exhaustive()
+        f.debug_struct("BatchIntoIter")
+            .field("remaining", &self.remaining)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,9 +1,9 @@
 //! How a consumer should read, before it joins its group.
 
+use super::Consumer;
 use super::engine::Engine;
 use super::group::ConsumerGroup;
 use super::member::Member;
-use super::Consumer;
 use crate::error::{Error, Result};
 use crate::offset::StartFrom;
 

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use super::Membership;
 use super::batch::Batch;
 use super::member::Member;
 use super::wake::WakeHandle;
-use super::Membership;
 use crate::error::Result;
 use crate::offset::{Offset, Position, Positions, TopicPartition};
 
@@ -53,7 +53,10 @@ pub(super) enum Engine {
     Log(Box<Member>),
     #[cfg_attr(
         not(test),
-        expect(dead_code, reason = "made by engines that are not in this version; a test runs one through it")
+        expect(
+            dead_code,
+            reason = "made by engines that are not in this version; a test runs one through it"
+        )
     )]
     Remote(Box<dyn ConsumerEngine>),
 }
@@ -116,7 +119,10 @@ mod tests {
             Ok(self.committed.next(at))
         }
         fn seek(&mut self, _: &Position) -> Result<()> {
-            Err(Error::Unsupported { engine: "dummy", what: "seek" })
+            Err(Error::Unsupported {
+                engine: "dummy",
+                what: "seek",
+            })
         }
         fn resume(&mut self, _: &[TopicPartition]) -> Result<()> {
             Ok(())
@@ -143,7 +149,9 @@ mod tests {
             Membership::new("group", "dummy-1", 1)
         }
         fn wake_handle(&self) -> WakeHandle {
-            WakeHandle { parker: Arc::default() }
+            WakeHandle {
+                parker: Arc::default(),
+            }
         }
         fn close(&mut self) -> Result<()> {
             Ok(())
@@ -161,7 +169,13 @@ mod tests {
         consumer.commit_at(&next).unwrap();
         assert_eq!(consumer.committed(&at).unwrap(), Some(Offset::new(7)));
         let refused = consumer.seek(&at.at(Offset::ZERO));
-        assert!(matches!(refused, Err(Error::Unsupported { engine: "dummy", .. })));
+        assert!(matches!(
+            refused,
+            Err(Error::Unsupported {
+                engine: "dummy",
+                ..
+            })
+        ));
         consumer.close().unwrap();
     }
 }

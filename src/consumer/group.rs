@@ -20,7 +20,10 @@ pub struct ConsumerGroup {
 impl Log {
     /// The group of that name. Nothing is looked up or made here: a name that cannot be is refused at `join`.
     pub fn group(&self, name: &str) -> ConsumerGroup {
-        ConsumerGroup { log: self.clone(), name: name.into() }
+        ConsumerGroup {
+            log: self.clone(),
+            name: name.into(),
+        }
     }
 }
 
@@ -31,7 +34,10 @@ impl ConsumerGroup {
     }
 
     /// A consumer of these topics, in all their partitions. Topics that do not exist are waited for.
-    pub fn subscribe<T: Into<String>>(&self, topics: impl IntoIterator<Item = T>) -> ConsumerBuilder {
+    pub fn subscribe<T: Into<String>>(
+        &self,
+        topics: impl IntoIterator<Item = T>,
+    ) -> ConsumerBuilder {
         ConsumerBuilder::new(self.clone(), topics.into_iter().map(Into::into).collect())
     }
 
@@ -76,13 +82,18 @@ impl ConsumerGroup {
     pub(super) fn committed_at(&self, at: &TopicPartition) -> Result<Option<Offset>> {
         let topic = self.log.topic(at.topic())?;
         topic.partition(at.partition())?;
-        self.log.ledger().committed(&self.name, (topic.uuid(), at.partition().get()))
+        self.log
+            .ledger()
+            .committed(&self.name, (topic.uuid(), at.partition().get()))
     }
 }
 
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME {
-        return Err(Error::invalid_name(name, "the name of a group has from 1 to 32767 bytes"));
+        return Err(Error::invalid_name(
+            name,
+            "the name of a group has from 1 to 32767 bytes",
+        ));
     }
     Ok(())
 }

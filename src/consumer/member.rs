@@ -85,7 +85,8 @@ impl Member {
                 Some(next) => Some(next),
                 None => self.start(&partition, start)?,
             };
-            self.sources.push(Source::new(partition, topic.uuid(), next));
+            self.sources
+                .push(Source::new(partition, topic.uuid(), next));
         }
         self.sources.sort_by(|a, b| a.at().cmp(b.at()));
         Ok(())
@@ -94,7 +95,11 @@ impl Member {
     /// Where to begin without a committed offset; `None` if that must be told.
     fn start(&self, partition: &Partition, start: StartFrom) -> Result<Option<Offset>> {
         let offsets = partition.offsets();
-        let at_time = |time| Ok(Some(partition.offset_for_time(time)?.unwrap_or(offsets.end)));
+        let at_time = |time| {
+            Ok(Some(
+                partition.offset_for_time(time)?.unwrap_or(offsets.end),
+            ))
+        };
         match start {
             StartFrom::Earliest => Ok(Some(offsets.start)),
             StartFrom::Latest => Ok(Some(offsets.end)),
@@ -107,9 +112,16 @@ impl Member {
     /// What is there now, without waiting.
     fn fetch(&mut self) -> Result<Batch> {
         let mut chunks = Vec::new();
-        let mut room = Room { records: self.settings.max_poll_records, bytes: self.settings.max_poll_bytes };
+        let mut room = Room {
+            records: self.settings.max_poll_records,
+            bytes: self.settings.max_poll_bytes,
+        };
         let first = self.turn;
-        self.turn = if self.sources.is_empty() { 0 } else { (first + 1) % self.sources.len() };
+        self.turn = if self.sources.is_empty() {
+            0
+        } else {
+            (first + 1) % self.sources.len()
+        };
         loop {
             let before = chunks.len();
             self.round(first, &mut room, &mut chunks)?;
@@ -117,7 +129,11 @@ impl Member {
                 break;
             }
         }
-        let resets = if chunks.is_empty() { Vec::new() } else { std::mem::take(&mut self.resets) };
+        let resets = if chunks.is_empty() {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.resets)
+        };
         Ok(Batch::new(chunks, resets))
     }
 
@@ -145,7 +161,10 @@ impl Member {
                 }
                 Err(_) => {
                     self.turn = turn;
-                    *room = Room { records: 0, bytes: 0 };
+                    *room = Room {
+                        records: 0,
+                        bytes: 0,
+                    };
                     return Ok(());
                 }
             }
@@ -164,9 +183,13 @@ impl Member {
             // The order matters: armed, registered, looked, and only then asleep. What happens in between rings.
             self.parker.arm();
             let watches = self.watch();
+            let watched = self.sources.len();
             let batch = self.look()?;
             if !batch.is_empty() {
                 return Ok(batch);
+            }
+            if self.sources.len() > watched {
+                continue; // a topic appeared: its partitions ring too
             }
             let limit = deadline.map(|deadline| deadline.saturating_sub(clock.elapsed()));
             if limit == Some(Duration::ZERO) {
@@ -179,8 +202,15 @@ impl Member {
 
     fn watch(&self) -> Vec<Watch> {
         let waker = Waker::from(Arc::clone(&self.parker));
-        let progress = self.sources.iter().filter(|source| !source.is_halted()).map(Source::progress);
-        progress.chain([self.log.changes()]).map(|progress| progress.watch(&waker)).collect()
+        let progress = self
+            .sources
+            .iter()
+            .filter(|source| !source.is_halted())
+            .map(Source::progress);
+        progress
+            .chain([self.log.changes()])
+            .map(|progress| progress.watch(&waker))
+            .collect()
     }
 
     /// One look at everything, the user's `wake` first: with it no position moves.
@@ -198,16 +228,26 @@ impl Member {
 
     fn source(&self, at: &TopicPartition) -> Result<&Source> {
         let found = self.sources.binary_search_by(|source| source.at().cmp(at));
-        found.map(|i| &self.sources[i]).map_err(|_| Error::NotAssigned { at: Box::new(at.clone()) })
+        found
+            .map(|i| &self.sources[i])
+            .map_err(|_| Error::NotAssigned {
+                at: Box::new(at.clone()),
+            })
     }
 
     fn source_mut(&mut self, at: &TopicPartition) -> Result<&mut Source> {
         let found = self.sources.binary_search_by(|source| source.at().cmp(at));
-        found.map(|i| &mut self.sources[i]).map_err(|_| Error::NotAssigned { at: Box::new(at.clone()) })
+        found
+            .map(|i| &mut self.sources[i])
+            .map_err(|_| Error::NotAssigned {
+                at: Box::new(at.clone()),
+            })
     }
 
     fn store(&self, commits: &[Commit]) -> Result<()> {
-        self.log.ledger().commit(self.settings.group.name(), commits)
+        self.log
+            .ledger()
+            .commit(self.settings.group.name(), commits)
     }
 }
 
@@ -225,7 +265,12 @@ impl ConsumerEngine for Member {
         self.log.check_open()?;
         let moved = self.sources.iter().filter(|source| source.moved);
         let commits: Vec<Commit> = moved
-            .filter_map(|source| Some(Commit { key: source.key(), next: source.position()? }))
+            .filter_map(|source| {
+                Some(Commit {
+                    key: source.key(),
+                    next: source.position()?,
+                })
+            })
             .collect();
         self.store(&commits)?;
         for source in &mut self.sources {
@@ -240,7 +285,10 @@ impl ConsumerEngine for Member {
         for position in next.iter() {
             let source = self.source(position.topic_partition())?;
             source.check_commit(position.offset())?;
-            commits.push(Commit { key: source.key(), next: position.offset() });
+            commits.push(Commit {
+                key: source.key(),
+                next: position.offset(),
+            });
         }
         self.store(&commits)?;
         for position in next.iter() {
@@ -279,7 +327,10 @@ impl ConsumerEngine for Member {
     }
 
     fn assignment(&self) -> Vec<TopicPartition> {
-        self.sources.iter().map(|source| source.at().clone()).collect()
+        self.sources
+            .iter()
+            .map(|source| source.at().clone())
+            .collect()
     }
 
     fn subscription(&self) -> Vec<String> {
@@ -296,12 +347,17 @@ impl ConsumerEngine for Member {
     }
 
     fn membership(&self) -> Membership {
-        let seat = self.seat.as_ref().expect("the seat is given up only when the consumer is gone");
+        let seat = self
+            .seat
+            .as_ref()
+            .expect("the seat is given up only when the consumer is gone");
         seat.membership().clone()
     }
 
     fn wake_handle(&self) -> WakeHandle {
-        WakeHandle { parker: Arc::clone(&self.parker) }
+        WakeHandle {
+            parker: Arc::clone(&self.parker),
+        }
     }
 
     fn close(&mut self) -> Result<()> {

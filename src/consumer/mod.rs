@@ -61,7 +61,10 @@ pub struct Consumer {
 
 impl Consumer {
     fn new(engine: Engine) -> Consumer {
-        Consumer { engine, left: Left::default() }
+        Consumer {
+            engine,
+            left: Left::default(),
+        }
     }
 
     /// What is there, after at most `timeout`; empty if nothing came. On a clock that a test moves it never waits.
@@ -208,7 +211,9 @@ impl Consumer {
 
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("membership", &self.membership()).finish_non_exhaustive()
+        f.debug_struct("Consumer")
+            .field("membership", &self.membership())
+            .finish_non_exhaustive()
     }
 }
 
@@ -222,7 +227,11 @@ pub struct Membership {
 
 impl Membership {
     fn new(group: &str, member: &str, generation: u64) -> Membership {
-        Membership { group: group.into(), member: member.into(), generation }
+        Membership {
+            group: group.into(),
+            member: member.into(),
+            generation,
+        }
     }
 
     /// The name of the group.

@@ -37,13 +37,19 @@ impl Seats {
         let mut groups = self.groups.lock();
         let state = groups.entry(group.into()).or_default();
         if state.taken {
-            return Err(Error::LimitExceeded { setting: "members of a group", limit: 1 });
+            return Err(Error::LimitExceeded {
+                setting: "members of a group",
+                limit: 1,
+            });
         }
         state.taken = true;
         state.generation += 1;
         let generation = state.generation;
         let membership = Membership::new(group, &format!("{client}-{generation}"), generation);
-        Ok(Seat { seats: Arc::clone(self), membership })
+        Ok(Seat {
+            seats: Arc::clone(self),
+            membership,
+        })
     }
 }
 
@@ -69,7 +75,10 @@ mod tests {
     fn a_second_member_is_refused_until_the_first_one_left() {
         let seats = Arc::new(Seats::default());
         let first = seats.join("kitchen", "a").unwrap();
-        assert!(matches!(seats.join("kitchen", "b"), Err(Error::LimitExceeded { limit: 1, .. })));
+        assert!(matches!(
+            seats.join("kitchen", "b"),
+            Err(Error::LimitExceeded { limit: 1, .. })
+        ));
         seats.join("bar", "b").unwrap();
         drop(first);
         let second = seats.join("kitchen", "b").unwrap();

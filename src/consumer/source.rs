@@ -25,9 +25,13 @@ pub(super) struct Source {
 enum State {
     Reading,
     /// It returned an error. `behind`: where `resume` goes on, if not here.
-    Halted { behind: Option<Offset> },
+    Halted {
+        behind: Option<Offset>,
+    },
     /// There is no committed offset and none was to be assumed; told once, then it rests.
-    NoPosition { told: bool },
+    NoPosition {
+        told: bool,
+    },
 }
 
 /// How much a poll may still take.
@@ -57,7 +61,14 @@ impl Source {
             Some(_) => State::Reading,
             None => State::NoPosition { told: false },
         };
-        Source { at: partition.topic_partition(), topic, partition, cursor, state, moved: false }
+        Source {
+            at: partition.topic_partition(),
+            topic,
+            partition,
+            cursor,
+            state,
+            moved: false,
+        }
     }
 
     pub(super) fn at(&self) -> &TopicPartition {
@@ -74,7 +85,10 @@ impl Source {
     }
 
     pub(super) fn is_halted(&self) -> bool {
-        matches!(self.state, State::Halted { .. } | State::NoPosition { told: true })
+        matches!(
+            self.state,
+            State::Halted { .. } | State::NoPosition { told: true }
+        )
     }
 
     pub(super) fn position(&self) -> Option<Offset> {
@@ -86,21 +100,34 @@ impl Source {
 
     pub(super) fn lag(&self) -> Option<u64> {
         let end = self.partition.offsets().end;
-        self.position().map(|next| end.get().saturating_sub(next.get()))
+        self.position()
+            .map(|next| end.get().saturating_sub(next.get()))
     }
 
     /// The next records, if there are any. With an error nothing has moved.
-    pub(super) fn read(&mut self, group: &str, room: Room, then: OnOutOfRange, resets: &mut Vec<Reset>) -> Result<Option<Chunk>> {
+    pub(super) fn read(
+        &mut self,
+        group: &str,
+        room: Room,
+        then: OnOutOfRange,
+        resets: &mut Vec<Reset>,
+    ) -> Result<Option<Chunk>> {
         match self.state {
             State::Halted { .. } | State::NoPosition { told: true } => return Ok(None),
             State::NoPosition { told: false } => {
-                return Err(Error::NoPosition { at: Box::new(self.at.clone()), group: group.into() });
+                return Err(Error::NoPosition {
+                    at: Box::new(self.at.clone()),
+                    group: group.into(),
+                });
             }
             State::Reading => {}
         }
         let chunk = match self.cursor.read(room.records, room.bytes) {
             Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, then) => {
-                resets.push(Reset { from: self.at.at(self.cursor.next_offset()), to: valid.start });
+                resets.push(Reset {
+                    from: self.at.at(self.cursor.next_offset()),
+                    to: valid.start,
+                });
                 self.cursor.seek(valid.start);
                 self.cursor.read(room.records, room.bytes)?
             }
@@ -118,7 +145,9 @@ impl Source {
     pub(super) fn halt(&mut self, error: &Error) {
         self.state = match error {
             Error::NoPosition { .. } => State::NoPosition { told: true },
-            Error::DataLoss { lost, .. } => State::Halted { behind: Some(lost.end) },
+            Error::DataLoss { lost, .. } => State::Halted {
+                behind: Some(lost.end),
+            },
             _ => State::Halted { behind: None },
         };
     }
@@ -127,7 +156,9 @@ impl Source {
         self.state = match self.state {
             // Still unknown: reading from just anywhere would be a guess.
             State::NoPosition { .. } => State::NoPosition { told: false },
-            State::Halted { behind: Some(behind) } => {
+            State::Halted {
+                behind: Some(behind),
+            } => {
                 self.cursor.seek(behind);
                 self.moved = true;
                 State::Reading
@@ -161,5 +192,8 @@ impl Source {
 }
 
 fn out_of_range(requested: Position, valid: std::ops::Range<Offset>) -> Error {
-    Error::OutOfRange { requested: Box::new(requested), valid }
+    Error::OutOfRange {
+        requested: Box::new(requested),
+        valid,
+    }
 }

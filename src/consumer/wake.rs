@@ -105,7 +105,9 @@ mod tests {
 
     #[test]
     fn a_wake_is_told_once_and_ends_the_park_before_it_is_told() {
-        let handle = WakeHandle { parker: Arc::default() };
+        let handle = WakeHandle {
+            parker: Arc::default(),
+        };
         handle.wake();
         handle.parker.arm();
         handle.parker.park(None);
@@ -122,7 +124,9 @@ mod tests {
 
     #[test]
     fn another_thread_ends_a_park_without_limit() {
-        let handle = WakeHandle { parker: Arc::default() };
+        let handle = WakeHandle {
+            parker: Arc::default(),
+        };
         let other = handle.clone();
         let thread = std::thread::spawn(move || other.wake());
         handle.parker.arm();

@@ -132,8 +132,14 @@ impl LogBuilder {
     /// The function behind [`Partitioner::Custom`](crate::Partitioner::Custom) of this name: a key and the number of
     /// partitions give the number of a partition. A function cannot be stored with a topic; its name is, and the function is
     /// given at every open.
-    pub fn partitioner(mut self, name: &str, f: impl Fn(&[u8], u32) -> u32 + Send + Sync + 'static) -> Self {
-        self.options.partitioners.push((name.to_owned(), Arc::new(f)));
+    pub fn partitioner(
+        mut self,
+        name: &str,
+        f: impl Fn(&[u8], u32) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        self.options
+            .partitioners
+            .push((name.to_owned(), Arc::new(f)));
         self
     }
 
@@ -155,18 +161,31 @@ impl LogBuilder {
     ///
     /// None that a setting of this builder can cause.
     pub fn in_memory(self) -> Result<Log> {
-        self.open_storage(Arc::new(Memory::new()), Path::new("/log"), Access::Write, Maintenance::Manual)
+        self.open_storage(
+            Arc::new(Memory::new()),
+            Path::new("/log"),
+            Access::Write,
+            Maintenance::Manual,
+        )
     }
 
     #[cfg(unix)]
     pub(super) fn open_disk(self, dir: &Path, access: Access) -> Result<Log> {
-        let storage = Arc::new(crate::io::disk::Disk::new());
-        self.open_storage(storage, dir, access, Maintenance::Background { every: EVERY })
+        let storage = Arc::new(crate::io::disk::Disk);
+        self.open_storage(
+            storage,
+            dir,
+            access,
+            Maintenance::Background { every: EVERY },
+        )
     }
 
     #[cfg(not(unix))]
     pub(super) fn open_disk(self, _: &Path, _: Access) -> Result<Log> {
-        Err(Error::Unsupported { engine: "this platform", what: "a log on disk" })
+        Err(Error::Unsupported {
+            engine: "this platform",
+            what: "a log on disk",
+        })
     }
 
     pub(super) fn open_storage(
@@ -197,7 +216,12 @@ impl LogBuilder {
     ///
     /// As [`open`](Self::open).
     pub fn open_on(self, disk: &crate::testing::Disk) -> Result<Log> {
-        self.open_storage(disk.storage(), Path::new("/log"), Access::Write, Maintenance::Manual)
+        self.open_storage(
+            disk.storage(),
+            Path::new("/log"),
+            Access::Write,
+            Maintenance::Manual,
+        )
     }
 
     /// Runs the log on a clock that only the test moves; nothing waits then.
@@ -209,6 +233,8 @@ impl LogBuilder {
 
 impl fmt::Debug for LogBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogBuilder").field("maintenance", &self.maintenance).finish_non_exhaustive()
+        f.debug_struct("LogBuilder")
+            .field("maintenance", &self.maintenance)
+            .finish_non_exhaustive()
     }
 }

@@ -26,12 +26,17 @@ impl CatalogueFile {
     pub(super) fn open(storage: &dyn Storage, root: &Path, seen: u64) -> Result<CatalogueFile> {
         let path = root.join(names::CATALOGUE);
         let damaged = || Error::corruption(&path, 0, None);
-        let (file, slotted) = SlottedFile::open(storage, &path, SlotFile::Catalogue)?.ok_or_else(damaged)?;
+        let (file, slotted) =
+            SlottedFile::open(storage, &path, SlotFile::Catalogue)?.ok_or_else(damaged)?;
         let content = Catalogue::decode(&slotted.payload).map_err(|bad| bad_content(&path, bad))?;
         if slotted.generation < seen {
             return Err(damaged());
         }
-        Ok(CatalogueFile { file, content, lost_slot: slotted.bad_other })
+        Ok(CatalogueFile {
+            file,
+            content,
+            lost_slot: slotted.bad_other,
+        })
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -39,13 +44,20 @@ impl CatalogueFile {
     }
 
     pub(super) fn live(&self) -> impl Iterator<Item = &CatalogueEntry> {
-        self.content.entries.iter().filter(|entry| entry.state == TopicState::Live)
+        self.content
+            .entries
+            .iter()
+            .filter(|entry| entry.state == TopicState::Live)
     }
 
     /// Adds a topic, durably. After an `Indeterminate` error it may be there when the log is opened again.
     pub(super) fn add(&mut self, storage: &dyn Storage, name: &str, topic: u128) -> Result<()> {
         let mut changed = self.content.clone();
-        changed.entries.push(CatalogueEntry { topic, name: name.to_owned(), state: TopicState::Live });
+        changed.entries.push(CatalogueEntry {
+            topic,
+            name: name.to_owned(),
+            state: TopicState::Live,
+        });
         self.file.write(storage, &changed.encode())?;
         self.content = changed;
         Ok(())

@@ -39,8 +39,14 @@ pub(super) fn read(storage: &dyn Storage, dir: &Path) -> Result<Read> {
     let path = dir.join(names::CONFIG);
     let (file, slotted) = SlottedFile::open(storage, &path, SlotFile::TopicConfig)?
         .ok_or_else(|| Error::corruption(&path, 0, None))?;
-    let description = TopicDescription::decode(&slotted.payload).map_err(|bad| bad_content(&path, bad))?;
-    Ok(Read { path, file, description, lost_slot: slotted.bad_other })
+    let description =
+        TopicDescription::decode(&slotted.payload).map_err(|bad| bad_content(&path, bad))?;
+    Ok(Read {
+        path,
+        file,
+        description,
+        lost_slot: slotted.bad_other,
+    })
 }
 
 impl Config {
@@ -59,7 +65,12 @@ impl Config {
 
     pub(super) fn is_used(&self, partition: PartitionId) -> bool {
         let stored = self.stored.lock();
-        stored.description.used.get(partition.get() as usize).copied().unwrap_or(false)
+        stored
+            .description
+            .used
+            .get(partition.get() as usize)
+            .copied()
+            .unwrap_or(false)
     }
 }
 
@@ -69,13 +80,19 @@ impl Owner for Config {
         // The lock is held over a sync: once in the life of each partition.
         let mut stored = self.stored.lock();
         let mut changed = stored.description.clone();
-        let bit = changed.used.get_mut(partition.get() as usize).expect("a partition of this topic");
+        let bit = changed
+            .used
+            .get_mut(partition.get() as usize)
+            .expect("a partition of this topic");
         if std::mem::replace(bit, true) {
             return Ok(());
         }
         // The bit may be durable after a failed sync; the partition's directory is, so that is true in any case, and the
         // record that was to follow was not written.
-        stored.file.write(&*self.storage, &changed.encode()).map_err(certain)?;
+        stored
+            .file
+            .write(&*self.storage, &changed.encode())
+            .map_err(certain)?;
         stored.description = changed;
         Ok(())
     }

@@ -75,12 +75,19 @@ pub(super) fn read(stored: &TopicDescription, file: &Path) -> Result<Description
             index_interval: stored.index_interval_bytes,
             max_record_bytes: stored.max_record_bytes,
             max_batch_bytes: stored.max_batch_bytes,
-            timestamps: if stored.append_time { TimestampType::AppendTime } else { TimestampType::EventTime },
+            timestamps: if stored.append_time {
+                TimestampType::AppendTime
+            } else {
+                TimestampType::EventTime
+            },
             timestamp_limits: stored.timestamp_limits,
             compression: compression(stored.compression, file)?,
             keyed: stored.compaction.is_some(),
         },
-        retention: Retention { age: stored.retention_age, bytes: stored.retention_bytes },
+        retention: Retention {
+            age: stored.retention_age,
+            bytes: stored.retention_bytes,
+        },
         retention_time: match stored.retention_time {
             AgeBy::Smaller => RetentionTime::Smaller,
             AgeBy::RecordTime => RetentionTime::RecordTime,
@@ -93,7 +100,9 @@ pub(super) fn read(stored: &TopicDescription, file: &Path) -> Result<Description
             max_lag: fields.max_lag,
         }),
     };
-    description.check().map_err(|_| Error::corruption(file, 0, None))?;
+    description
+        .check()
+        .map_err(|_| Error::corruption(file, 0, None))?;
     Ok(description)
 }
 
@@ -140,9 +149,16 @@ mod tests {
         let config = TopicConfig::new()
             .partitions(3)
             .partitioner(Partitioner::Custom("crc-v1".into()))
-            .durability(Durability::Interval { time: Duration::from_secs(1), bytes: 9 })
+            .durability(Durability::Interval {
+                time: Duration::from_secs(1),
+                bytes: 9,
+            })
             .retention(Retention::new().age(Duration::from_secs(60)).bytes(1 << 30))
-            .compacted(Compaction::new().min_dirty_ratio(0.25).max_lag(Duration::from_secs(9)))
+            .compacted(
+                Compaction::new()
+                    .min_dirty_ratio(0.25)
+                    .max_lag(Duration::from_secs(9)),
+            )
             .timestamps(TimestampType::AppendTime)
             .retention_time(RetentionTime::RecordTime)
             .timestamp_limits(Duration::from_secs(1), Duration::from_secs(2))
@@ -156,13 +172,20 @@ mod tests {
         let bytes = stored("orders", 7, &description).encode();
         let decoded = TopicDescription::decode(&bytes).unwrap();
         assert_eq!(read(&decoded, Path::new("config")).unwrap(), description);
-        assert_eq!((decoded.name.as_str(), decoded.topic, decoded.used), ("orders", 7, vec![false; 3]));
+        assert_eq!(
+            (decoded.name.as_str(), decoded.topic, decoded.used),
+            ("orders", 7, vec![false; 3])
+        );
     }
 
     #[test]
     fn a_stored_value_that_cannot_be_is_corruption() {
         let mut stored = stored("orders", 7, &TopicConfig::new().resolve().unwrap());
         stored.offset_span = 0;
-        assert!(read(&stored, Path::new("config")).unwrap_err().is_corruption());
+        assert!(
+            read(&stored, Path::new("config"))
+                .unwrap_err()
+                .is_corruption()
+        );
     }
 }

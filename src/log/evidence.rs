@@ -38,7 +38,10 @@ pub(super) struct Known {
 impl Known {
     /// What these entries say. Entries in front of and behind a hole are used; the hole itself only takes proofs away.
     pub(super) fn of(decoded: Decoded) -> Known {
-        let mut known = Known { sound: decoded.sound, ..Known::default() };
+        let mut known = Known {
+            sound: decoded.sound,
+            ..Known::default()
+        };
         let mut last = None;
         for (_, entry) in decoded.entries {
             last = match entry {
@@ -54,11 +57,20 @@ impl Known {
 
     pub(super) fn add(&mut self, entry: Entry) {
         match entry {
-            Entry::Open { number, boot_id: boot, identity, catalogue_generation, .. } => {
+            Entry::Open {
+                number,
+                boot_id: boot,
+                identity,
+                catalogue_generation,
+                ..
+            } => {
                 self.catalogue = self.catalogue.max(catalogue_generation);
                 self.opens.insert(number, Here { boot, identity });
             }
-            Entry::Close { number, catalogue_generation } => {
+            Entry::Close {
+                number,
+                catalogue_generation,
+            } => {
                 self.catalogue = self.catalogue.max(catalogue_generation);
                 self.newest_close = self.newest_close.max(number);
             }
@@ -78,8 +90,16 @@ impl Known {
 
     /// The greatest opening that any entry names, those whose `OPEN` is gone included.
     fn greatest_number(&self) -> u64 {
-        let points = self.points.values().chain(self.checked.values()).map(|point| point.open_number);
-        points.max().unwrap_or(0).max(self.newest_open()).max(self.newest_close)
+        let points = self
+            .points
+            .values()
+            .chain(self.checked.values())
+            .map(|point| point.open_number);
+        points
+            .max()
+            .unwrap_or(0)
+            .max(self.newest_open())
+            .max(self.newest_close)
     }
 
     /// Number of the next opening, where `seen` is the greatest in any segment header (looked up only if this is not sound).
@@ -121,7 +141,10 @@ impl Known {
     pub(super) fn essence(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         if self.newest_close > 0 {
-            entries.push(Entry::Close { number: self.newest_close, catalogue_generation: self.catalogue });
+            entries.push(Entry::Close {
+                number: self.newest_close,
+                catalogue_generation: self.catalogue,
+            });
         }
         let opens = self.opens.range(self.newest_close.saturating_add(1)..);
         entries.extend(opens.map(|(&number, &here)| self.open_entry(number, here)));

@@ -35,14 +35,20 @@ impl Held {
             std::io::ErrorKind::WouldBlock => Error::AlreadyOpen { dir: dir.into() },
             _ => Error::io("lock", &path, e),
         })?;
-        let held = Held { dir: dir.to_owned(), lock: Mutex::new(Right::Locked(lock)) };
+        let held = Held {
+            dir: dir.to_owned(),
+            lock: Mutex::new(Right::Locked(lock)),
+        };
         // Between opening the lock file and locking it, somebody may have put another in its place.
         held.check()?;
         Ok(Arc::new(held))
     }
 
     pub(super) fn read_only(dir: &Path) -> Arc<Held> {
-        Arc::new(Held { dir: dir.to_owned(), lock: Mutex::new(Right::ReadOnly) })
+        Arc::new(Held {
+            dir: dir.to_owned(),
+            lock: Mutex::new(Right::ReadOnly),
+        })
     }
 
     /// May this process write now?
@@ -52,8 +58,14 @@ impl Held {
     /// `Poisoned`, caused by `LockLost`, if the lock file was replaced or this is a forked child; `ReadOnly`; `Closed`.
     pub(super) fn check(&self) -> Result<()> {
         let state = match &*self.lock.lock() {
-            Right::Locked(lock) => lock.check().map_err(|e| Error::io("check", &self.dir.join(names::LOCK), e))?,
-            Right::ReadOnly => return Err(Error::ReadOnly { dir: self.dir.as_path().into() }),
+            Right::Locked(lock) => lock
+                .check()
+                .map_err(|e| Error::io("check", &self.dir.join(names::LOCK), e))?,
+            Right::ReadOnly => {
+                return Err(Error::ReadOnly {
+                    dir: self.dir.as_path().into(),
+                });
+            }
             Right::Given => return Err(Error::Closed),
         };
         match state {
@@ -64,7 +76,13 @@ impl Held {
     }
 
     fn lost(&self, forked: bool) -> Error {
-        Error::poisoned(None, Arc::new(Error::LockLost { dir: self.dir.as_path().into(), forked }))
+        Error::poisoned(
+            None,
+            Arc::new(Error::LockLost {
+                dir: self.dir.as_path().into(),
+                forked,
+            }),
+        )
     }
 
     /// Is this a forked child of the process that opened the log? It must leave everything alone, threads included.

@@ -53,7 +53,9 @@ pub(crate) struct Inner {
 pub(super) enum Known {
     Open(Arc<TopicCore>),
     /// Its description cannot be read, so neither can it. The other topics work.
-    Damaged { file: PathBuf },
+    Damaged {
+        file: PathBuf,
+    },
 }
 
 impl Known {
@@ -69,12 +71,20 @@ impl Inner {
     pub(super) fn topic(&self, name: &str) -> Result<Arc<TopicCore>> {
         self.home.check_open()?;
         let topics = self.topics.read();
-        topics.get(name).ok_or_else(|| Error::not_found("topic", name))?.core().cloned()
+        topics
+            .get(name)
+            .ok_or_else(|| Error::not_found("topic", name))?
+            .core()
+            .cloned()
     }
 
     /// All that can be read, by name.
     pub(super) fn cores(&self) -> Vec<Arc<TopicCore>> {
-        self.topics.read().values().filter_map(|known| known.core().ok().cloned()).collect()
+        self.topics
+            .read()
+            .values()
+            .filter_map(|known| known.core().ok().cloned())
+            .collect()
     }
 
     /// Makes a topic. The numbered steps are crash points; before step 3 is through there is no such topic.
@@ -96,21 +106,37 @@ impl Inner {
         // 1. Its directory, under another name.
         create_dir(storage, &making)?;
         let stored = description::stored(name, uuid, &described).encode();
-        SlottedFile::create(storage, &making.join(names::CONFIG), SlotFile::TopicConfig, &stored)?;
+        SlottedFile::create(
+            storage,
+            &making.join(names::CONFIG),
+            SlotFile::TopicConfig,
+            &stored,
+        )?;
         // 2. Under its own.
-        storage.rename(&making, &dir).map_err(|e| Error::io("rename", &dir, e))?;
+        storage
+            .rename(&making, &dir)
+            .map_err(|e| Error::io("rename", &dir, e))?;
         sync_dir(storage, &topics)?;
         let read = config::read(storage, &dir)?;
         let custom = custom_for(&described.partitioner, &self.partitioners);
-        let core = TopicCore::open(Opening { dir, read, custom }, &self.home, &mut RecoveryReport::default())?;
+        let core = TopicCore::open(
+            Opening { dir, read, custom },
+            &self.home,
+            &mut RecoveryReport::default(),
+        )?;
         // 3. In the catalogue.
         catalogue.add(storage, name, uuid)?;
         self.state.set_catalogue(catalogue.generation());
         let core = Arc::new(core);
-        self.topics.write().insert(Arc::clone(core.name()), Known::Open(Arc::clone(&core)));
+        self.topics
+            .write()
+            .insert(Arc::clone(core.name()), Known::Open(Arc::clone(&core)));
         self.changed();
         self.work_for(&core)?;
-        Ok(Topic { core, log: Arc::clone(self) })
+        Ok(Topic {
+            core,
+            _open: Arc::clone(self),
+        })
     }
 
     /// Starts the maintenance thread if this topic needs it.
@@ -163,7 +189,11 @@ impl Inner {
             }
             self.state.open_number()?;
         }
-        let mut clean = self.topics.read().values().all(|known| known.core().is_ok());
+        let mut clean = self
+            .topics
+            .read()
+            .values()
+            .all(|known| known.core().is_ok());
         let mut result = Ok(());
         let mut take = |partition: &Partition| match partition.close() {
             Ok(partition_clean) => clean &= partition_clean,
@@ -196,7 +226,10 @@ impl Inner {
     /// The one value of this type that higher layers keep for this open log.
     pub(super) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut shared = self.shared.lock();
-        if let Some(found) = shared.iter().find_map(|any| Arc::clone(any).downcast().ok()) {
+        if let Some(found) = shared
+            .iter()
+            .find_map(|any| Arc::clone(any).downcast().ok())
+        {
             return found;
         }
         let made = Arc::<T>::default();

@@ -17,7 +17,9 @@ use super::{description, evidence};
 use crate::clock::Clock;
 use crate::entry::EntryRef;
 use crate::error::{Error, Result};
-use crate::format::ledger::{GroupPosition, decode_group_position, encode_group_position, kind, split_key};
+use crate::format::ledger::{
+    GroupPosition, decode_group_position, encode_group_position, kind, split_key,
+};
 use crate::format::names;
 use crate::format::topic::TopicDescription;
 use crate::offset::Offset;
@@ -45,8 +47,12 @@ pub(crate) struct Commit {
 
 /// What is stored for a new ledger.
 pub(super) fn description() -> TopicDescription {
-    let config = TopicConfig::new().durability(Durability::Process).segment_bytes(SEGMENT_BYTES);
-    let resolved = config.resolve().expect("the ledger's own settings are in bounds");
+    let config = TopicConfig::new()
+        .durability(Durability::Process)
+        .segment_bytes(SEGMENT_BYTES);
+    let resolved = config
+        .resolve()
+        .expect("the ledger's own settings are in bounds");
     description::stored(NAME, TOPIC, &resolved)
 }
 
@@ -74,16 +80,35 @@ struct Damage {
 
 impl Ledger {
     /// Opens the ledger in `root`: reads, and changes nothing.
-    pub(super) fn open(root: &Path, home: &Arc<Home>, report: &mut RecoveryReport) -> Result<Ledger> {
+    pub(super) fn open(
+        root: &Path,
+        home: &Arc<Home>,
+        report: &mut RecoveryReport,
+    ) -> Result<Ledger> {
         let dir = root.join(names::LEDGER);
         let read = config::read(&*home.ground.storage, &dir)?;
-        let core = TopicCore::open(Opening { dir, read, custom: None }, home, report)?;
+        let core = TopicCore::open(
+            Opening {
+                dir,
+                read,
+                custom: None,
+            },
+            home,
+            report,
+        )?;
         let clock = Arc::clone(&home.clock);
-        Ok(Ledger { core, clock, live: Mutex::default() })
+        Ok(Ledger {
+            core,
+            clock,
+            live: Mutex::default(),
+        })
     }
 
     pub(super) fn partition(&self) -> &Partition {
-        self.core.partitions.first().expect("the ledger has one partition, which its description says")
+        self.core
+            .partitions
+            .first()
+            .expect("the ledger has one partition, which its description says")
     }
 
     /// Builds the map from the records that there are. Called when recovery has said which they are.
@@ -99,12 +124,20 @@ impl Ledger {
                 }
                 Ok(None) => break,
                 Err(error) => match (error.resume_at(), error) {
-                    (Some(behind), Error::Corruption { file, byte, .. }) if behind.offset() > cursor.next_offset() => {
-                        live.damaged(Damage { file: file.into(), byte });
+                    (Some(behind), Error::Corruption { file, byte, .. })
+                        if behind.offset() > cursor.next_offset() =>
+                    {
+                        live.damaged(Damage {
+                            file: file.into(),
+                            byte,
+                        });
                         cursor.seek(behind.offset());
                     }
                     (_, Error::Corruption { file, byte, .. }) => {
-                        live.damaged(Damage { file: file.into(), byte });
+                        live.damaged(Damage {
+                            file: file.into(),
+                            byte,
+                        });
                         break;
                     }
                     (_, other) => return Err(other),
@@ -113,9 +146,15 @@ impl Ledger {
         }
         // A damaged end is not read at all: what it held may supersede everything.
         let at = self.partition().topic_partition();
-        let end = report.findings().iter().find(|f| f.kind == FindingKind::Damaged && f.at.as_ref() == Some(&at));
+        let end = report
+            .findings()
+            .iter()
+            .find(|f| f.kind == FindingKind::Damaged && f.at.as_ref() == Some(&at));
         if let Some(end) = end {
-            live.damaged(Damage { file: end.file.clone().unwrap_or_default(), byte: end.byte.unwrap_or(0) });
+            live.damaged(Damage {
+                file: end.file.clone().unwrap_or_default(),
+                byte: end.byte.unwrap_or(0),
+            });
         }
         *self.live.lock() = live;
         Ok(())
@@ -129,7 +168,12 @@ impl Ledger {
         let time = self.clock.now().as_millis();
         let rows = commits.iter().map(|commit| {
             let (topic, partition) = commit.key;
-            let key = GroupPosition { group: group.to_owned(), topic, partition }.encode();
+            let key = GroupPosition {
+                group: group.to_owned(),
+                topic,
+                partition,
+            }
+            .encode();
             Record::new(key, encode_group_position(commit.next.get(), time))
         });
         let rows: Vec<Record<'_>> = rows.collect();
@@ -143,7 +187,11 @@ impl Ledger {
     /// The next offset of a group in one partition; `None` only if it is certain that there is no commit.
     pub(crate) fn committed(&self, group: &str, key: PartitionKey) -> Result<Option<Offset>> {
         let live = self.live.lock();
-        let known = live.groups.get(group).and_then(|of_group| of_group.get(&key)).copied();
+        let known = live
+            .groups
+            .get(group)
+            .and_then(|of_group| of_group.get(&key))
+            .copied();
         match &live.damage {
             Some(damage) if known.is_none() => Err(damage.error()),
             _ => Ok(known),
@@ -178,12 +226,25 @@ impl Live {
             return;
         }
         let decoded = GroupPosition::decode(key).ok().zip(match entry.value() {
-            Some(value) => decode_group_position(value).map(|(next, _)| Some(next)).ok(),
+            Some(value) => decode_group_position(value)
+                .map(|(next, _)| Some(next))
+                .ok(),
             None => Some(None),
         });
-        let Some((GroupPosition { group, topic, partition }, next)) = decoded else {
+        let Some((
+            GroupPosition {
+                group,
+                topic,
+                partition,
+            },
+            next,
+        )) = decoded
+        else {
             // The batch is sound, so this is not rot, but it is not what a commit looks like either.
-            self.damaged(Damage { file: PathBuf::from(entry.position().to_string()), byte: 0 });
+            self.damaged(Damage {
+                file: PathBuf::from(entry.position().to_string()),
+                byte: 0,
+            });
             return;
         };
         let of_group = self.group(&group);

@@ -45,7 +45,15 @@ impl Worker {
         let clock = Arc::clone(&home.clock);
         let thread = thread::Builder::new()
             .name("thalweg-maintenance".into())
-            .spawn(move || Rounds { inbox, clock, due: BTreeMap::new(), asked: 0 }.run())
+            .spawn(move || {
+                Rounds {
+                    inbox,
+                    clock,
+                    due: BTreeMap::new(),
+                    asked: 0,
+                }
+                .run();
+            })
             .map_err(|e| Error::io("start a thread for", &home.root, e))?;
         home.set_jobs(jobs.clone());
         *running = Some((jobs, thread));

@@ -76,7 +76,9 @@ impl Log {
 
     /// A log in memory: the same in every way, until it is dropped.
     pub fn in_memory() -> Log {
-        Log::builder().in_memory().expect("a new log in memory meets no error")
+        Log::builder()
+            .in_memory()
+            .expect("a new log in memory meets no error")
     }
 
     /// Opens the log in `dir` to look at it, beside a process that writes it: takes no lock, repairs nothing, writes
@@ -116,7 +118,10 @@ impl Log {
     ///
     /// [`Error::NotFound`] if there is none; [`Error::Corruption`] if its description cannot be read.
     pub fn topic(&self, name: &str) -> Result<Topic> {
-        self.inner.topic(name).map(|core| Topic { core, log: Arc::clone(&self.inner) })
+        self.inner.topic(name).map(|core| Topic {
+            core,
+            _open: Arc::clone(&self.inner),
+        })
     }
 
     /// The topic as it is stored, or a new one.
@@ -125,6 +130,7 @@ impl Log {
     ///
     /// [`Error::ConfigMismatch`] if `partitions` or `partitioner` was set and is stored differently; as
     /// [`create_topic`](Self::create_topic).
+    #[expect(clippy::needless_pass_by_value, reason = "taken as `create_topic` takes it")]
     pub fn topic_or_create(&self, name: &str, config: TopicConfig) -> Result<Topic> {
         loop {
             match self.topic(name) {
@@ -146,7 +152,12 @@ impl Log {
     /// All topics, by name; those whose description cannot be read are left out, and in [`recovery`](Self::recovery).
     pub fn topics(&self) -> Vec<Topic> {
         let cores = self.inner.cores().into_iter();
-        cores.map(|core| Topic { core, log: Arc::clone(&self.inner) }).collect()
+        cores
+            .map(|core| Topic {
+                core,
+                _open: Arc::clone(&self.inner),
+            })
+            .collect()
     }
 
     /// Everything written before this call survives a power loss after it, whatever the level of its topic.
@@ -192,14 +203,23 @@ impl Log {
     }
 
     pub(crate) fn topic_by_uuid(&self, uuid: u128) -> Option<Topic> {
-        let core = self.inner.cores().into_iter().find(|core| core.uuid() == uuid)?;
-        Some(Topic { core, log: Arc::clone(&self.inner) })
+        let core = self
+            .inner
+            .cores()
+            .into_iter()
+            .find(|core| core.uuid() == uuid)?;
+        Some(Topic {
+            core,
+            _open: Arc::clone(&self.inner),
+        })
     }
 }
 
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("dir", &self.inner.home.root).finish_non_exhaustive()
+        f.debug_struct("Log")
+            .field("dir", &self.inner.home.root)
+            .finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,8 @@ use parking_lot::{Mutex, RwLock};
 use super::builder::{OnCorruption, Options, RecoveryProgress};
 use super::catalogue::CatalogueFile;
 use super::config;
+use super::description;
+use super::held::Held;
 use super::inner::{Inner, Known};
 use super::ledger::Ledger;
 use super::maintenance::Worker;
@@ -21,8 +23,6 @@ use super::root::{Access, Root};
 use super::state::State;
 use super::survey::{Lasts, Survey};
 use super::topic::{Opening, TopicCore, custom_for};
-use super::description;
-use super::held::Held;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::names;
@@ -124,25 +124,46 @@ impl Found {
         let state = Arc::new(State::read(root, options.assume_power_loss)?);
         let catalogue = CatalogueFile::open(storage, &root.dir, state.catalogue_seen())?;
         state.set_catalogue(catalogue.generation());
-        let lost = [(root.lost_slot, names::FORMAT), (catalogue.lost_slot, names::CATALOGUE)];
+        let lost = [
+            (root.lost_slot, names::FORMAT),
+            (catalogue.lost_slot, names::CATALOGUE),
+        ];
         for (_, name) in lost.into_iter().filter(|(lost, _)| *lost) {
             report.add(finding(FindingKind::LostSlot, root.dir.join(name)));
         }
         let topics = read_topics(root, &catalogue, &mut report)?;
-        let dirs: Vec<_> = topics.iter().map(|topic| (topic.dir.clone(), topic.partitions())).collect();
+        let dirs: Vec<_> = topics
+            .iter()
+            .map(|topic| (topic.dir.clone(), topic.partitions()))
+            .collect();
         let survey = Survey::of(storage, &root.dir, &dirs)?;
         survey.report(&mut report);
-        Ok(Found { state, catalogue, topics, survey, report })
+        Ok(Found {
+            state,
+            catalogue,
+            topics,
+            survey,
+            report,
+        })
     }
 
     /// Steps 4 to 8 for every partition.
-    fn open_topics(&mut self, home: &Arc<Home>, options: &Options, checked: &mut Checked) -> Result<BTreeMap<Arc<str>, Known>> {
+    fn open_topics(
+        &mut self,
+        home: &Arc<Home>,
+        options: &Options,
+        checked: &mut Checked,
+    ) -> Result<BTreeMap<Arc<str>, Known>> {
         let mut topics = BTreeMap::new();
         for Listed { name, dir, read } in std::mem::take(&mut self.topics) {
             let known = match read {
                 Ok(read) => {
-                    let custom = custom_for(&description::partitioner(&read.description.partitioner), &options.partitioners);
-                    let core = TopicCore::open(Opening { dir, read, custom }, home, &mut self.report)?;
+                    let custom = custom_for(
+                        &description::partitioner(&read.description.partitioner),
+                        &options.partitioners,
+                    );
+                    let core =
+                        TopicCore::open(Opening { dir, read, custom }, home, &mut self.report)?;
                     Known::Open(Arc::new(core))
                 }
                 Err(file) => Known::Damaged { file },
@@ -156,27 +177,47 @@ impl Found {
 
 impl Listed {
     fn partitions(&self) -> Option<u32> {
-        self.read.as_ref().ok().map(|read| read.description.partitions)
+        self.read
+            .as_ref()
+            .ok()
+            .map(|read| read.description.partitions)
     }
 }
 
 /// The descriptions of all topics. One that is missing or damaged is a finding, and that topic's alone.
-fn read_topics(root: &Root, catalogue: &CatalogueFile, report: &mut RecoveryReport) -> Result<Vec<Listed>> {
+fn read_topics(
+    root: &Root,
+    catalogue: &CatalogueFile,
+    report: &mut RecoveryReport,
+) -> Result<Vec<Listed>> {
     let mut topics = Vec::new();
     for entry in catalogue.live() {
-        let dir = root.dir.join(names::TOPICS).join(names::topic_dir(&entry.name, entry.topic));
+        let dir = root
+            .dir
+            .join(names::TOPICS)
+            .join(names::topic_dir(&entry.name, entry.topic));
         let read = match config::read(&*root.storage, &dir) {
-            Ok(read) if read.description.topic != entry.topic || read.description.name != entry.name => Err(read.path),
+            Ok(read)
+                if read.description.topic != entry.topic || read.description.name != entry.name =>
+            {
+                Err(read.path)
+            }
             Ok(read) => Ok(read),
             Err(Error::Corruption { file, .. }) => Err(file.into()),
             Err(e) => return Err(e),
         };
         match &read {
-            Ok(read) if read.lost_slot => report.add(finding(FindingKind::LostSlot, read.path.clone())),
+            Ok(read) if read.lost_slot => {
+                report.add(finding(FindingKind::LostSlot, read.path.clone()));
+            }
             Ok(_) => {}
             Err(file) => report.add(finding(FindingKind::Damaged, file.clone())),
         }
-        topics.push(Listed { name: entry.name.as_str().into(), dir, read });
+        topics.push(Listed {
+            name: entry.name.as_str().into(),
+            dir,
+            read,
+        });
     }
     Ok(topics)
 }
@@ -189,7 +230,10 @@ fn finding(kind: FindingKind, file: PathBuf) -> Finding {
 
 /// Under [`OnCorruption::RefuseLog`], the first damage is the error of the opening.
 fn refuse_damage(report: &RecoveryReport, on_corruption: OnCorruption) -> Result<()> {
-    let damage = report.findings().iter().find(|finding| finding.kind == FindingKind::Damaged);
+    let damage = report
+        .findings()
+        .iter()
+        .find(|finding| finding.kind == FindingKind::Damaged);
     match damage {
         Some(finding) if on_corruption == OnCorruption::RefuseLog => {
             let file = finding.file.clone().unwrap_or_default();
@@ -213,7 +257,10 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
             }
         }
     }
-    if inner.access == Access::Write && !survey.leftovers.is_empty() && inner.state.open_number().is_ok() {
+    if inner.access == Access::Write
+        && !survey.leftovers.is_empty()
+        && inner.state.open_number().is_ok()
+    {
         survey.clean_up(&*inner.home.ground.storage);
     }
     for core in inner.cores() {
@@ -251,11 +298,20 @@ impl Checked {
     /// Counts what there is to check, and, where `STATE` did not survive whole, which openings the segments name. After a clean
     /// end neither is needed, and nothing is looked at.
     fn of(root: &Root, found: &Found, tell: Option<RecoveryProgress>) -> Result<Checked> {
-        let mut checked = Checked { tell, todo: VecDeque::new(), done: 0, total: 0 };
+        let mut checked = Checked {
+            tell,
+            todo: VecDeque::new(),
+            done: 0,
+            total: 0,
+        };
         let counts = checked.tell.is_some() && !found.state.clean();
         if counts || !found.state.is_sound() {
             let ledger = root.dir.join(names::LEDGER);
-            let dirs = found.topics.iter().map(|topic| topic.dir.as_path()).chain([ledger.as_path()]);
+            let dirs = found
+                .topics
+                .iter()
+                .map(|topic| topic.dir.as_path())
+                .chain([ledger.as_path()]);
             let lasts = Lasts::of(&*root.storage, dirs)?;
             found.state.saw(lasts.open_number);
             checked.total = lasts.bytes.iter().sum();

@@ -52,7 +52,10 @@ impl Retention {
 
     pub(super) fn check(self) -> Result<()> {
         if self.age.is_some_and(|age| age.is_zero()) {
-            return Err(Error::invalid("retention", "an age of zero would keep nothing"));
+            return Err(Error::invalid(
+                "retention",
+                "an age of zero would keep nothing",
+            ));
         }
         if self.bytes == Some(0) {
             return Err(Error::invalid("retention", "zero bytes would keep nothing"));
@@ -120,10 +123,18 @@ impl Compaction {
     }
 
     pub(super) fn check(self) -> Result<()> {
-        if let Some(ratio) = self.min_dirty_ratio.filter(|ratio| !(0.0..=1.0).contains(ratio)) {
-            return Err(Error::invalid("min_dirty_ratio", format!("{ratio} is not from 0 to 1")));
+        if let Some(ratio) = self
+            .min_dirty_ratio
+            .filter(|ratio| !(0.0..=1.0).contains(ratio))
+        {
+            return Err(Error::invalid(
+                "min_dirty_ratio",
+                format!("{ratio} is not from 0 to 1"),
+            ));
         }
-        let crossed = self.max_lag.is_some_and(|max| max < self.min_lag.unwrap_or_default());
+        let crossed = self
+            .max_lag
+            .is_some_and(|max| max < self.min_lag.unwrap_or_default());
         if crossed {
             return Err(Error::invalid("max_lag", "it is below `min_lag`"));
         }
@@ -145,18 +156,33 @@ mod tests {
 
     #[test]
     fn a_retention_that_keeps_nothing_is_refused() {
-        assert_eq!(setting(Retention::new().age(Duration::ZERO).check()), Some("retention"));
-        assert_eq!(setting(Retention::new().bytes(0).check()), Some("retention"));
-        assert_eq!(setting(Retention::new().age(Duration::MAX).bytes(u64::MAX).check()), None);
+        assert_eq!(
+            setting(Retention::new().age(Duration::ZERO).check()),
+            Some("retention")
+        );
+        assert_eq!(
+            setting(Retention::new().bytes(0).check()),
+            Some("retention")
+        );
+        assert_eq!(
+            setting(Retention::new().age(Duration::MAX).bytes(u64::MAX).check()),
+            None
+        );
     }
 
     #[test]
     fn a_ratio_is_a_number_from_zero_to_one() {
         for ratio in [-0.1, 1.1, f32::NAN, f32::INFINITY] {
-            assert_eq!(setting(Compaction::new().min_dirty_ratio(ratio).check()), Some("min_dirty_ratio"));
+            assert_eq!(
+                setting(Compaction::new().min_dirty_ratio(ratio).check()),
+                Some("min_dirty_ratio")
+            );
         }
         for ratio in [0.0, 0.5, 1.0] {
-            assert_eq!(setting(Compaction::new().min_dirty_ratio(ratio).check()), None);
+            assert_eq!(
+                setting(Compaction::new().min_dirty_ratio(ratio).check()),
+                None
+            );
         }
     }
 
@@ -165,6 +191,9 @@ mod tests {
         let second = Duration::from_secs(1);
         let crossed = Compaction::new().min_lag(second).max_lag(second / 2);
         assert_eq!(setting(crossed.check()), Some("max_lag"));
-        assert_eq!(setting(Compaction::new().min_lag(second).max_lag(second).check()), None);
+        assert_eq!(
+            setting(Compaction::new().min_lag(second).max_lag(second).check()),
+            None
+        );
     }
 }

@@ -41,30 +41,60 @@ pub(super) struct Root {
 
 impl Root {
     /// Finds, locks and identifies the log at `path`; makes one if there is none.
-    pub(super) fn open(storage: Arc<dyn Storage>, path: &Path, access: Access, allow_world_writable: bool) -> Result<Root> {
+    pub(super) fn open(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        access: Access,
+        allow_world_writable: bool,
+    ) -> Result<Root> {
         let write = access == Access::Write;
-        let dir = storage.resolve(path, write).map_err(|e| Error::io("open", path, e))?;
-        let writable = storage.world_writable(&dir).map_err(|e| Error::io("open", &dir, e))?;
+        let dir = storage
+            .resolve(path, write)
+            .map_err(|e| Error::io("open", path, e))?;
+        let writable = storage
+            .world_writable(&dir)
+            .map_err(|e| Error::io("open", &dir, e))?;
         if write && writable && !allow_world_writable {
             return Err(Error::invalid(
                 "allow_world_writable",
-                format!("everybody may write to {}: change its mode, or allow it", dir.display()),
+                format!(
+                    "everybody may write to {}: change its mode, or allow it",
+                    dir.display()
+                ),
             ));
         }
-        let held = if write { Held::take(&*storage, &dir)? } else { Held::read_only(&dir) };
+        let held = if write {
+            Held::take(&*storage, &dir)?
+        } else {
+            Held::read_only(&dir)
+        };
         let path = dir.join(names::FORMAT);
         let slotted = match SlottedFile::read(&*storage, &path, SlotFile::Format)? {
             Some(slotted) => slotted,
             None if !write => return Err(Error::not_found("log", &dir.to_string_lossy())),
             None => {
                 create(&*storage, &dir)?;
-                SlottedFile::read(&*storage, &path, SlotFile::Format)?.ok_or_else(|| Error::corruption(&path, 0, None))?
+                SlottedFile::read(&*storage, &path, SlotFile::Format)?
+                    .ok_or_else(|| Error::corruption(&path, 0, None))?
             }
         };
-        let format = FormatFile::decode(&slotted.payload, SUPPORTED).map_err(|bad| bad_content(&path, bad))?;
-        let identity = storage.identity(&path).map_err(|e| Error::io("identify", &path, e))?;
-        let here = Here { boot: storage.boot_id(), identity: (identity.device, identity.inode, identity.born) };
-        Ok(Root { storage, dir, held, log: format.log, here, lost_slot: slotted.bad_other })
+        let format = FormatFile::decode(&slotted.payload, SUPPORTED)
+            .map_err(|bad| bad_content(&path, bad))?;
+        let identity = storage
+            .identity(&path)
+            .map_err(|e| Error::io("identify", &path, e))?;
+        let here = Here {
+            boot: storage.boot_id(),
+            identity: (identity.device, identity.inode, identity.born),
+        };
+        Ok(Root {
+            storage,
+            dir,
+            held,
+            log: format.log,
+            here,
+            lost_slot: slotted.bad_other,
+        })
     }
 }
 
@@ -74,7 +104,12 @@ fn create(storage: &dyn Storage, dir: &Path) -> Result<()> {
     // 1. The catalogue, of no topics.
     let catalogue = dir.join(names::CATALOGUE);
     if SlottedFile::read(storage, &catalogue, SlotFile::Catalogue)?.is_none() {
-        SlottedFile::create(storage, &catalogue, SlotFile::Catalogue, &Catalogue::default().encode())?;
+        SlottedFile::create(
+            storage,
+            &catalogue,
+            SlotFile::Catalogue,
+            &Catalogue::default().encode(),
+        )?;
     }
     // 2. The directories.
     for name in [names::TOPICS, names::LEDGER] {
@@ -84,18 +119,35 @@ fn create(storage: &dyn Storage, dir: &Path) -> Result<()> {
     // 3. The ledger's description: from here on an absent one is a loss.
     let config = dir.join(names::LEDGER).join(names::CONFIG);
     if SlottedFile::read(storage, &config, SlotFile::TopicConfig)?.is_none() {
-        SlottedFile::create(storage, &config, SlotFile::TopicConfig, &ledger::description().encode())?;
+        SlottedFile::create(
+            storage,
+            &config,
+            SlotFile::TopicConfig,
+            &ledger::description().encode(),
+        )?;
     }
     // 4. The directory's own name, as far up as this process may say.
     if let Some(parent) = dir.parent() {
         match storage.sync_dir(parent) {
-            Err(e) if e.kind() != std::io::ErrorKind::PermissionDenied => return Err(Error::io("sync", parent, e)),
+            Err(e) if e.kind() != std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::io("sync", parent, e));
+            }
             _ => {}
         }
     }
     // 5. `FORMAT`: now it is a log.
-    let format = FormatFile { major: crate::format::MAJOR, required: 0, optional: 0, log: storage.random() };
-    SlottedFile::create(storage, &dir.join(names::FORMAT), SlotFile::Format, &format.encode())?;
+    let format = FormatFile {
+        major: crate::format::MAJOR,
+        required: 0,
+        optional: 0,
+        log: storage.random(),
+    };
+    SlottedFile::create(
+        storage,
+        &dir.join(names::FORMAT),
+        SlotFile::Format,
+        &format.encode(),
+    )?;
     Ok(())
 }
 
@@ -107,16 +159,22 @@ fn check_unborn(storage: &dyn Storage, dir: &Path) -> Result<()> {
         other => other.map_err(|e| Error::io("list", dir, e)),
     };
     let finished = [names::STATE, names::JOURNAL, names::QUARANTINE];
-    if list(dir)?.iter().any(|entry| finished.iter().any(|name| entry.name == *name)) {
+    if list(dir)?
+        .iter()
+        .any(|entry| finished.iter().any(|name| entry.name == *name))
+    {
         return lost();
     }
     let in_ledger = list(&dir.join(names::LEDGER))?;
-    if !list(&dir.join(names::TOPICS))?.is_empty() || in_ledger.iter().any(|entry| entry.kind == Kind::Dir) {
+    if !list(&dir.join(names::TOPICS))?.is_empty()
+        || in_ledger.iter().any(|entry| entry.kind == Kind::Dir)
+    {
         return lost();
     }
     let catalogue = dir.join(names::CATALOGUE);
     if let Some(slotted) = SlottedFile::read(storage, &catalogue, SlotFile::Catalogue)? {
-        let decoded = Catalogue::decode(&slotted.payload).map_err(|bad| bad_content(&catalogue, bad))?;
+        let decoded =
+            Catalogue::decode(&slotted.payload).map_err(|bad| bad_content(&catalogue, bad))?;
         if !decoded.entries.is_empty() {
             return lost();
         }

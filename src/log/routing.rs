@@ -24,13 +24,26 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn new(how: Partitioner, custom: Option<CustomPartitioner>, partitions: u32) -> Router {
+    pub(super) fn new(
+        how: Partitioner,
+        custom: Option<CustomPartitioner>,
+        partitions: u32,
+    ) -> Router {
         assert!(partitions > 0, "a topic has at least one partition");
-        Router { how, custom, partitions, turn: AtomicU32::new(0) }
+        Router {
+            how,
+            custom,
+            partitions,
+            turn: AtomicU32::new(0),
+        }
     }
 
     /// The partition for a record with this key; one without a key goes where [`turn`](Self::turn) says.
-    pub(super) fn route(&self, key: Option<&[u8]>, keyless: impl FnOnce() -> PartitionId) -> Result<PartitionId> {
+    pub(super) fn route(
+        &self,
+        key: Option<&[u8]>,
+        keyless: impl FnOnce() -> PartitionId,
+    ) -> Result<PartitionId> {
         match (&self.how, key) {
             (Partitioner::RoundRobin, _) => Ok(self.turn()),
             (_, None) => Ok(keyless()),
@@ -74,7 +87,10 @@ impl Router {
 
 impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Router").field("how", &self.how).field("partitions", &self.partitions).finish_non_exhaustive()
+        f.debug_struct("Router")
+            .field("how", &self.how)
+            .field("partitions", &self.partitions)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,14 +102,20 @@ fn murmur2(key: &[u8]) -> u32 {
     let mut hash = SEED ^ key.len() as u32;
     let mut blocks = key.chunks_exact(4);
     for block in &mut blocks {
-        let mut k = block.iter().rev().fold(0, |k, &byte| k << 8 | u32::from(byte));
+        let mut k = block
+            .iter()
+            .rev()
+            .fold(0, |k, &byte| k << 8 | u32::from(byte));
         k = k.wrapping_mul(M);
         k ^= k >> R;
         hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
     }
     let tail = blocks.remainder();
     if !tail.is_empty() {
-        hash ^= tail.iter().rev().fold(0, |k, &byte| k << 8 | u32::from(byte));
+        hash ^= tail
+            .iter()
+            .rev()
+            .fold(0, |k, &byte| k << 8 | u32::from(byte));
         hash = hash.wrapping_mul(M);
     }
     hash ^= hash >> 13;
@@ -115,7 +137,11 @@ mod tests {
         (b"foobar", 0xd0e4_7bbe, 6),
         (b"a-little-bit-long-string", 0xc53b_1da0, 8),
         (b"a-little-bit-longer-string", 0xa768_c9c3, 11),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", 0xfc7d_49cd, 5),
+        (
+            b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
+            0xfc7d_49cd,
+            5,
+        ),
         (b"abc", 0x1c94_221b, 3),
         (b"kafka", 0xd067_cf64, 4),
         (b"giberish123456789", 0x8f55_2b0c, 8),
@@ -156,16 +182,18 @@ mod tests {
     #[test]
     fn what_has_no_key_takes_each_partition_in_turn() {
         let router = router(Partitioner::Xxh3, 3);
-        let taken: Vec<u32> =
-            (0..6).map(|_| router.route(None, || router.turn()).unwrap().get()).collect();
+        let taken: Vec<u32> = (0..6)
+            .map(|_| router.route(None, || router.turn()).unwrap().get())
+            .collect();
         assert_eq!(taken, [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
     fn round_robin_ignores_keys() {
         let router = router(Partitioner::RoundRobin, 3);
-        let taken: Vec<u32> =
-            (0..4).map(|_| router.route(Some(b"same"), || router.turn()).unwrap().get()).collect();
+        let taken: Vec<u32> = (0..4)
+            .map(|_| router.route(Some(b"same"), || router.turn()).unwrap().get())
+            .collect();
         assert_eq!(taken, [0, 1, 2, 0]);
     }
 
@@ -177,7 +205,13 @@ mod tests {
         let good = by_length(|key, count| key.len() as u32 % count);
         assert_eq!(good.of_key(b"abcdef").unwrap().get(), 2);
         let wild = by_length(|_, count| count);
-        assert!(matches!(wild.of_key(b"a"), Err(Error::InvalidSetting { setting: "partitioner", .. })));
+        assert!(matches!(
+            wild.of_key(b"a"),
+            Err(Error::InvalidSetting {
+                setting: "partitioner",
+                ..
+            })
+        ));
     }
 
     #[test]

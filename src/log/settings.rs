@@ -181,10 +181,17 @@ impl TopicConfig {
             setting,
             stored: stored.into(),
         };
-        if self.partitions.is_some_and(|wanted| wanted != stored.partitions) {
+        if self
+            .partitions
+            .is_some_and(|wanted| wanted != stored.partitions)
+        {
             return Err(mismatch("partitions", stored.partitions.to_string()));
         }
-        if self.partitioner.as_ref().is_some_and(|wanted| *wanted != stored.partitioner) {
+        if self
+            .partitioner
+            .as_ref()
+            .is_some_and(|wanted| *wanted != stored.partitioner)
+        {
             return Err(mismatch("partitioner", format!("{:?}", stored.partitioner)));
         }
         Ok(())
@@ -205,10 +212,16 @@ pub(super) struct Description {
 impl Description {
     pub(super) fn check(&self) -> Result<()> {
         if !(1..=MAX_PARTITIONS).contains(&self.partitions) {
-            return Err(Error::invalid("partitions", format!("must be from 1 to {MAX_PARTITIONS}")));
+            return Err(Error::invalid(
+                "partitions",
+                format!("must be from 1 to {MAX_PARTITIONS}"),
+            ));
         }
         if self.partitioner == Partitioner::Custom("".into()) {
-            return Err(Error::invalid("partitioner", "a function of the host needs a name"));
+            return Err(Error::invalid(
+                "partitioner",
+                "a function of the host needs a name",
+            ));
         }
         self.retention.check()?;
         self.compaction.map_or(Ok(()), Compaction::check)?;
@@ -263,33 +276,72 @@ mod tests {
         let new = TopicConfig::new;
         assert_eq!(refused(new().partitions(0)), "partitions");
         assert_eq!(refused(new().partitions(1_000_000)), "partitions");
-        assert_eq!(refused(new().partitioner(Partitioner::Custom("".into()))), "partitioner");
-        assert_eq!(refused(new().retention(Retention::new().bytes(0))), "retention");
+        assert_eq!(
+            refused(new().partitioner(Partitioner::Custom("".into()))),
+            "partitioner"
+        );
+        assert_eq!(
+            refused(new().retention(Retention::new().bytes(0))),
+            "retention"
+        );
         assert_eq!(refused(new().segment_bytes(u64::MAX)), "segment_bytes");
         assert_eq!(refused(new().offset_span(0)), "offset_span");
-        let interval = Durability::Interval { time: Duration::ZERO, bytes: 1 };
+        let interval = Durability::Interval {
+            time: Duration::ZERO,
+            bytes: 1,
+        };
         assert_eq!(refused(new().durability(interval)), "durability");
     }
 
     #[test]
     fn what_is_unset_never_conflicts() {
-        let stored = TopicConfig::new().partitions(4).partitioner(Partitioner::Kafka).resolve().unwrap();
-        TopicConfig::new().segment_bytes(1 << 20).agree("t", &stored).unwrap();
-        TopicConfig::new().partitions(4).agree("t", &stored).unwrap();
+        let stored = TopicConfig::new()
+            .partitions(4)
+            .partitioner(Partitioner::Kafka)
+            .resolve()
+            .unwrap();
+        TopicConfig::new()
+            .segment_bytes(1 << 20)
+            .agree("t", &stored)
+            .unwrap();
+        TopicConfig::new()
+            .partitions(4)
+            .agree("t", &stored)
+            .unwrap();
     }
 
     #[test]
     fn what_differs_and_cannot_change_is_named_with_its_stored_value() {
         let stored = TopicConfig::new().partitions(4).resolve().unwrap();
-        let error = TopicConfig::new().partitions(5).agree("orders", &stored).unwrap_err();
-        assert!(matches!(&error, Error::ConfigMismatch { setting: "partitions", stored, .. } if &**stored == "4"));
-        let error = TopicConfig::new().partitioner(Partitioner::Kafka).agree("orders", &stored);
-        assert!(matches!(error, Err(Error::ConfigMismatch { setting: "partitioner", .. })));
+        let error = TopicConfig::new()
+            .partitions(5)
+            .agree("orders", &stored)
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::ConfigMismatch { setting: "partitions", stored, .. } if &**stored == "4")
+        );
+        let error = TopicConfig::new()
+            .partitioner(Partitioner::Kafka)
+            .agree("orders", &stored);
+        assert!(matches!(
+            error,
+            Err(Error::ConfigMismatch {
+                setting: "partitioner",
+                ..
+            })
+        ));
     }
 
     #[test]
     fn a_compacted_topic_wants_keys() {
-        assert!(TopicConfig::new().compacted(Compaction::new()).resolve().unwrap().settings.keyed);
+        assert!(
+            TopicConfig::new()
+                .compacted(Compaction::new())
+                .resolve()
+                .unwrap()
+                .settings
+                .keyed
+        );
         assert!(!TopicConfig::new().resolve().unwrap().settings.keyed);
     }
 }

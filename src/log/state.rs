@@ -59,10 +59,14 @@ impl State {
         let path = root.dir.join(names::STATE);
         let bytes = read_whole(&*root.storage, &path)?;
         let decoded = match bytes.as_deref().map(state::decode_all) {
-            Some(Err(Bad::Newer { found, supported })) => return Err(Error::incompatible(&path, found, supported)),
+            Some(Err(Bad::Newer { found, supported })) => {
+                return Err(Error::incompatible(&path, found, supported));
+            }
             other => other.and_then(Result::ok),
         };
-        let (salt, end) = decoded.as_ref().map_or((0, 0), |decoded| (decoded.salt, decoded.end));
+        let (salt, end) = decoded
+            .as_ref()
+            .map_or((0, 0), |decoded| (decoded.salt, decoded.end));
         let read = decoded.map(Known::of).unwrap_or_default();
         let writer = Writer {
             file: None,
@@ -120,7 +124,10 @@ impl State {
         let Some(number) = writer.number.filter(|_| !writer.closed) else {
             return Ok(());
         };
-        let entry = Entry::Close { number, catalogue_generation: writer.known.catalogue };
+        let entry = Entry::Close {
+            number,
+            catalogue_generation: writer.known.catalogue,
+        };
         self.add_synced(&mut writer, entry)?;
         writer.closed = true;
         Ok(())
@@ -202,9 +209,15 @@ impl State {
         let io = |call, e| Error::io(call, &self.path, e);
         let temporary = temporary(&self.path);
         remove_if_there(storage, &temporary)?;
-        let file = storage.open(&temporary, OpenMode::CreateNew).map_err(|e| io("create", e))?;
-        write_full(&*file, bytes, 0).and_then(|()| file.sync_all()).map_err(|e| io("write", e))?;
-        storage.rename(&temporary, &self.path).map_err(|e| io("rename", e))?;
+        let file = storage
+            .open(&temporary, OpenMode::CreateNew)
+            .map_err(|e| io("create", e))?;
+        write_full(&*file, bytes, 0)
+            .and_then(|()| file.sync_all())
+            .map_err(|e| io("write", e))?;
+        storage
+            .rename(&temporary, &self.path)
+            .map_err(|e| io("rename", e))?;
         sync_parent(storage, &self.path)?;
         Ok(file)
     }
@@ -246,11 +259,21 @@ impl Evidence for State {
     }
 
     fn point(&self, topic: u128, partition: u32) -> Option<Point> {
-        self.writer.lock().known.points.get(&(topic, partition)).copied()
+        self.writer
+            .lock()
+            .known
+            .points
+            .get(&(topic, partition))
+            .copied()
     }
 
     fn checked(&self, topic: u128, partition: u32) -> Option<Point> {
-        self.writer.lock().known.checked.get(&(topic, partition)).copied()
+        self.writer
+            .lock()
+            .known
+            .checked
+            .get(&(topic, partition))
+            .copied()
     }
 
     fn open_number(&self) -> Result<u64> {

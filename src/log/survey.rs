@@ -38,7 +38,11 @@ const IN_ROOT: [&str; 8] = [
 
 impl Survey {
     /// `topics` are the directories of the topics in the catalogue, with the number of partitions of each where it is known.
-    pub(super) fn of(storage: &dyn Storage, root: &Path, topics: &[(PathBuf, Option<u32>)]) -> Result<Survey> {
+    pub(super) fn of(
+        storage: &dyn Storage,
+        root: &Path,
+        topics: &[(PathBuf, Option<u32>)],
+    ) -> Result<Survey> {
         let mut survey = Survey::default();
         for entry in list(storage, root)? {
             if !IN_ROOT.iter().any(|name| entry.name == *name) {
@@ -65,8 +69,10 @@ impl Survey {
 
     fn topic(&mut self, storage: &dyn Storage, dir: &Path, partitions: Option<u32>) -> Result<()> {
         for entry in list(storage, dir)? {
-            let partition = names::parse_partition_dir(&entry.name).filter(|_| entry.kind == Kind::Dir);
-            let ours = partition.is_some_and(|number| partitions.is_none_or(|count| number < count));
+            let partition =
+                names::parse_partition_dir(&entry.name).filter(|_| entry.kind == Kind::Dir);
+            let ours =
+                partition.is_some_and(|number| partitions.is_none_or(|count| number < count));
             if !ours && entry.name != names::CONFIG {
                 self.file(dir, entry, &[names::CONFIG]);
             }
@@ -116,26 +122,31 @@ impl Survey {
 /// Anything else is a topic that the catalogue lost, and is kept.
 fn is_unborn(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let making = format!("{}{}", names::CONFIG, names::TMP);
-    let only_config = list(storage, dir)?.iter().all(|entry| entry.name == names::CONFIG || entry.name == *making);
+    let only_config = list(storage, dir)?
+        .iter()
+        .all(|entry| entry.name == names::CONFIG || entry.name == *making);
     if !only_config {
         return Ok(false);
     }
     match config::read(storage, dir) {
         Ok(read) => Ok(!read.description.used.contains(&true)),
-        Err(e) if e.is_corruption() => Ok(list(storage, dir)?.iter().all(|entry| entry.name != names::CONFIG)),
+        Err(e) if e.is_corruption() => Ok(list(storage, dir)?
+            .iter()
+            .all(|entry| entry.name != names::CONFIG)),
         Err(e) => Err(e),
     }
 }
 
 fn remove_tree(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let entries = match storage.read_dir(path) {
-        Ok(entries) => entries,
-        Err(_) => return remove_if_there(storage, path),
+    let Ok(entries) = storage.read_dir(path) else {
+        return remove_if_there(storage, path);
     };
     for entry in entries {
         remove_tree(storage, &path.join(entry.name))?;
     }
-    storage.remove_dir(path).map_err(|e| Error::io("remove", path, e))?;
+    storage
+        .remove_dir(path)
+        .map_err(|e| Error::io("remove", path, e))?;
     sync_parent(storage, path)
 }
 
@@ -157,8 +168,14 @@ pub(super) struct Lasts {
 
 impl Lasts {
     /// Looks at them. What does not decode is passed over here: it is judged when its partition is opened.
-    pub(super) fn of<'d>(storage: &dyn Storage, topic_dirs: impl Iterator<Item = &'d Path>) -> Result<Lasts> {
-        let mut lasts = Lasts { open_number: 0, bytes: Vec::new() };
+    pub(super) fn of<'d>(
+        storage: &dyn Storage,
+        topic_dirs: impl Iterator<Item = &'d Path>,
+    ) -> Result<Lasts> {
+        let mut lasts = Lasts {
+            open_number: 0,
+            bytes: Vec::new(),
+        };
         for dir in topic_dirs {
             lasts.bytes.push(0);
             for entry in list(storage, dir)? {
@@ -172,7 +189,10 @@ impl Lasts {
 
     fn take(&mut self, storage: &dyn Storage, dir: &Path) -> Result<()> {
         let segments = list(storage, dir)?;
-        let last = segments.iter().filter_map(|entry| names::parse_segment_name(&entry.name)).max();
+        let last = segments
+            .iter()
+            .filter_map(|entry| names::parse_segment_name(&entry.name))
+            .max();
         let Some((base, generation)) = last else {
             return Ok(());
         };

@@ -35,7 +35,8 @@ use crate::record::Record;
 #[derive(Clone)]
 pub struct Topic {
     pub(super) core: Arc<TopicCore>,
-    pub(super) log: Arc<Inner>,
+    /// Keeps the log open.
+    pub(super) _open: Arc<Inner>,
 }
 
 /// What an open log keeps of a topic.
@@ -57,12 +58,21 @@ pub(super) struct Opening {
 
 impl TopicCore {
     /// Opens all partitions: reads, and changes nothing. Damage in a partition is a finding, and that partition's alone.
-    pub(super) fn open(opening: Opening, home: &Arc<Home>, report: &mut RecoveryReport) -> Result<TopicCore> {
+    pub(super) fn open(
+        opening: Opening,
+        home: &Arc<Home>,
+        report: &mut RecoveryReport,
+    ) -> Result<TopicCore> {
         let Opening { dir, read, custom } = opening;
         let name: Arc<str> = read.description.name.as_str().into();
         let uuid = read.description.topic;
         let description = description::read(&read.description, &read.path)?;
-        let config = Config::new(&home.ground.storage, &home.evidence, read.file, read.description);
+        let config = Config::new(
+            &home.ground.storage,
+            &home.evidence,
+            read.file,
+            read.description,
+        );
         let mut partitions = Vec::with_capacity(description.partitions as usize);
         for number in 0..description.partitions {
             let id = PartitionId::new(number);
@@ -74,10 +84,26 @@ impl TopicCore {
             };
             let owner = Arc::clone(&config) as Arc<dyn Owner>;
             let settings = description.settings.clone();
-            partitions.push(Partition::open(place, Arc::clone(home), owner, settings, report)?);
+            partitions.push(Partition::open(
+                place,
+                Arc::clone(home),
+                owner,
+                settings,
+                report,
+            )?);
         }
-        let router = Router::new(description.partitioner.clone(), custom, description.partitions);
-        Ok(TopicCore { name, uuid, description, router, partitions })
+        let router = Router::new(
+            description.partitioner.clone(),
+            custom,
+            description.partitions,
+        );
+        Ok(TopicCore {
+            name,
+            uuid,
+            description,
+            router,
+            partitions,
+        })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
@@ -97,7 +123,8 @@ impl TopicCore {
     }
 
     fn routed(&self, id: PartitionId) -> &Partition {
-        self.partition(id).expect("the router chooses among the partitions there are")
+        self.partition(id)
+            .expect("the router chooses among the partitions there are")
     }
 }
 
@@ -127,7 +154,10 @@ impl Topic {
     ///
     /// As [`append`](Self::append). If it fails after the batch of another partition was written,
     /// [`Error::Indeterminate`] says so: some of the records are there.
-    pub fn append_all<'a, R: Into<Record<'a>>>(&self, records: impl IntoIterator<Item = R>) -> Result<Vec<Position>> {
+    pub fn append_all<'a, R: Into<Record<'a>>>(
+        &self,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<Position>> {
         let router = &self.core.router;
         let keyless = OnceCell::new();
         let mut parts: Vec<Part<'a>> = Vec::new();
@@ -137,7 +167,14 @@ impl Topic {
             let id = router.route(record.key(), || *keyless.get_or_init(|| router.turn()))?;
             let found = parts.binary_search_by_key(&id, |part| part.id);
             let at = found.unwrap_or_else(|at| {
-                parts.insert(at, Part { id, places: Vec::new(), records: Vec::new() });
+                parts.insert(
+                    at,
+                    Part {
+                        id,
+                        places: Vec::new(),
+                        records: Vec::new(),
+                    },
+                );
                 at
             });
             parts[at].places.push(count);
@@ -152,7 +189,9 @@ impl Topic {
         for (done, part) in parts.into_iter().enumerate() {
             let partition = self.core.routed(part.id);
             let at = partition.topic_partition();
-            let offsets = partition.append_all(part.records).map_err(|e| if done == 0 { e } else { partly(&at, e) })?;
+            let offsets = partition
+                .append_all(part.records)
+                .map_err(|e| if done == 0 { e } else { partly(&at, e) })?;
             for (place, offset) in part.places.into_iter().zip(offsets.start.get()..) {
                 positions[place] = Some(at.at(Offset::new(offset)));
             }
@@ -209,15 +248,25 @@ fn partly(at: &TopicPartition, error: Error) -> Error {
 }
 
 /// How a custom partitioner of this name was given, if it is needed.
-pub(super) fn custom_for(how: &Partitioner, given: &[(String, CustomPartitioner)]) -> Option<CustomPartitioner> {
+pub(super) fn custom_for(
+    how: &Partitioner,
+    given: &[(String, CustomPartitioner)],
+) -> Option<CustomPartitioner> {
     let Partitioner::Custom(wanted) = how else {
         return None;
     };
-    given.iter().rev().find(|(name, _)| name.as_str() == wanted).map(|(_, f)| Arc::clone(f))
+    given
+        .iter()
+        .rev()
+        .find(|(name, _)| name.as_str() == wanted)
+        .map(|(_, f)| Arc::clone(f))
 }
 
 impl fmt::Debug for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Topic").field("name", &self.name()).field("partitions", &self.core.partitions.len()).finish_non_exhaustive()
+        f.debug_struct("Topic")
+            .field("name", &self.name())
+            .field("partitions", &self.core.partitions.len())
+            .finish_non_exhaustive()
     }
 }
