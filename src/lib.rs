@@ -27,8 +27,16 @@ mod consumer;
 pub mod testing;
 
 pub use clock::Timestamp;
+pub use consumer::{
+    Batch, BatchIntoIter, BatchIter, Consumer, ConsumerBuilder, ConsumerGroup, Membership,
+    OnOutOfRange, Reset, WakeHandle,
+};
 pub use entry::{Entry, EntryRef, Headers, TimestampType};
 pub use error::{BoxError, Error, FencedBy, Outcome, Result};
+pub use log::{
+    Compaction, Log, LogBuilder, Maintenance, OnCorruption, Partitioner, Retention, RetentionTime,
+    Topic, TopicConfig, TopicSettings,
+};
 pub use offset::{Offset, PartitionId, Position, Positions, StartFrom, TopicPartition};
 pub use partition::Partition;
 pub use partition::entries::Scan;

@@ -111,10 +111,6 @@ impl SlottedFile {
         Ok(file)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The generation of the newest content.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
@@ -213,7 +209,7 @@ pub(crate) fn bad_content(path: &Path, bad: Bad) -> Error {
 }
 
 /// What failed, where the step that failed leaves the content as it was.
-fn certain(error: Error) -> Error {
+pub(crate) fn certain(error: Error) -> Error {
     match error {
         Error::Indeterminate { source, .. } => match source.downcast::<Error>() {
             Ok(cause) => *cause,

@@ -1,1 +1,262 @@
-//! (to be written)
+//! Reading as a group: join, poll, commit. What was committed is where the group goes on, after a crash too.
+//!
+//! [`Consumer`] is what a user holds. Behind it, [`engine`] is the seam between the embedded log and anything else that can
+//! do the same; [`member`] is the log's side, [`source`] one partition as a member reads it, and [`batch`] what a poll
+//! returned.
+
+mod batch;
+mod builder;
+mod engine;
+mod group;
+mod member;
+mod seats;
+mod source;
+mod wake;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use batch::Left;
+use engine::{Engine, Wait};
+
+use crate::entry::EntryRef;
+use crate::error::{Error, Result};
+use crate::offset::{Offset, Position, Positions, TopicPartition};
+
+pub use batch::{Batch, BatchIntoIter, BatchIter, Reset};
+pub use builder::{ConsumerBuilder, OnOutOfRange};
+pub use group::ConsumerGroup;
+pub use wake::WakeHandle;
+
+/// One member of a group. `Send`; `&mut self` polls.
+///
+/// Dropped, it leaves its group at once and commits nothing; [`close`](Self::close) is the orderly way.
+///
+/// ```
+/// use thalweg::{Log, TopicConfig};
+///
+/// # let log = Log::in_memory();
+/// let orders = log.topic_or_create("orders", TopicConfig::new())?;
+/// orders.append(("customer-7", "2 x espresso"))?;
+///
+/// let mut kitchen = log.group("kitchen").subscribe(["orders"]).join()?;
+/// # kitchen.wake_handle().wake(); let _ = kitchen.next_batch();
+/// # let handle = kitchen.wake_handle();
+/// while let Some(batch) = kitchen.next_batch()? {
+///     for order in &batch {
+///         println!("{} {}", order.position(), order.value_str()?);
+///     }
+///     kitchen.commit()?; // next time, begin after these
+/// #   handle.wake();
+/// }
+/// kitchen.close()?;
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+pub struct Consumer {
+    engine: Engine,
+    /// Of the last batch.
+    left: Left,
+}
+
+impl Consumer {
+    fn new(engine: Engine) -> Consumer {
+        Consumer {
+            engine,
+            left: Left::default(),
+        }
+    }
+
+    /// What is there, after at most `timeout`; empty if nothing came. On a clock that a test moves it never waits.
+    ///
+    /// # Errors
+    ///
+    /// One with [`Error::partition`] halts that partition only: poll again and the others go on. [`Error::Woken`] after
+    /// [`WakeHandle::wake`]. No position moves with an error.
+    pub fn poll(&mut self, timeout: Duration) -> Result<Batch> {
+        self.poll_for(Wait::AtMost(timeout))
+    }
+
+    /// Waits for records without limit; `None` once [`WakeHandle::wake`] was called. On a clock that a test moves it does
+    /// not wait, and is `None` when nothing is left to read.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Self::poll), without `Woken`.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        match self.poll_for(Wait::ForEver) {
+            Ok(batch) => Ok(Some(batch).filter(|batch| !batch.is_empty())),
+            Err(Error::Woken) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn poll_for(&mut self, wait: Wait) -> Result<Batch> {
+        self.left = Left::default();
+        let batch = self.engine.poll(wait)?;
+        self.left = batch.left();
+        Ok(batch)
+    }
+
+    /// Everything that was returned is done: a later member of the group begins after it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchUnfinished`], and nothing is done, while a loop takes the records of the last batch by value and some
+    /// are left: they were returned, and were not handled. The next `poll` or [`seek`](Self::seek) clears that.
+    pub fn commit(&mut self) -> Result<()> {
+        match self.left.count() {
+            0 => self.engine.any_mut().commit(),
+            left => Err(Error::BatchUnfinished { left }),
+        }
+    }
+
+    /// This record and all before it in its partition are done (stores its offset + 1).
+    ///
+    /// # Errors
+    ///
+    /// As [`commit_at`](Self::commit_at).
+    pub fn commit_through<'e>(&mut self, entry: impl Into<EntryRef<'e>>) -> Result<()> {
+        let entry = entry.into();
+        let mut next = Positions::new();
+        next.set(entry.topic_partition().at(entry.offset().next()));
+        self.commit_at(&next)
+    }
+
+    /// These are the next offsets, stored as given, backwards too. All of them or, with an error, none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAssigned`] for a partition that this consumer does not own, [`Error::OutOfRange`] for an offset below
+    /// the first readable one or above the end. (The end itself is fine.)
+    pub fn commit_at(&mut self, next: &Positions) -> Result<()> {
+        self.engine.any_mut().commit_at(next)
+    }
+
+    /// The committed next offset of the group; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for an unknown partition; [`Error::Corruption`] where damage may hide a commit: never "no
+    /// commit" then.
+    pub fn committed(&self, at: &TopicPartition) -> Result<Option<Offset>> {
+        self.engine.any().committed(at)
+    }
+
+    /// Reads on there. Ends the rest of a halted partition.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAssigned`]; [`Error::OutOfRange`], with the valid range, above the end.
+    pub fn seek(&mut self, to: &Position) -> Result<()> {
+        self.engine.any_mut().seek(to)?;
+        self.left = Left::default();
+        Ok(())
+    }
+
+    /// Reads halted partitions on, where they halted; after [`Error::DataLoss`], behind what was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAssigned`].
+    pub fn resume(&mut self, partitions: &[TopicPartition]) -> Result<()> {
+        self.engine.any_mut().resume(partitions)
+    }
+
+    /// The next offset that a poll will return of this partition; `None` if it is not owned, or has no position.
+    pub fn position(&self, at: &TopicPartition) -> Option<Offset> {
+        self.engine.any().position(at)
+    }
+
+    /// The next offsets of all owned partitions.
+    pub fn positions(&self) -> Positions {
+        self.engine.any().positions()
+    }
+
+    /// The owned partitions, sorted.
+    pub fn assignment(&self) -> Vec<TopicPartition> {
+        self.engine.any().assignment()
+    }
+
+    /// The topics it subscribed to, sorted, those that do not exist yet included.
+    pub fn subscription(&self) -> Vec<String> {
+        self.engine.any().subscription()
+    }
+
+    /// Partitions that returned an error and rest until [`seek`](Self::seek) or [`resume`](Self::resume).
+    pub fn halted(&self) -> Vec<TopicPartition> {
+        self.engine.any().halted()
+    }
+
+    /// How far the position is behind the end of the partition, in offsets; `None` if it is not owned, or has no position.
+    pub fn lag(&self, at: &TopicPartition) -> Option<u64> {
+        self.engine.any().lag(at)
+    }
+
+    /// Group, member and generation.
+    pub fn membership(&self) -> Membership {
+        self.engine.any().membership()
+    }
+
+    /// To end a wait from another thread.
+    pub fn wake_handle(&self) -> WakeHandle {
+        self.engine.any().wake_handle()
+    }
+
+    /// Leaves the group. Commits nothing: what was returned since the last commit will be returned again.
+    pub fn close(mut self) -> Result<()> {
+        self.engine.any_mut().close()
+    }
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer")
+            .field("membership", &self.membership())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A member of a group at one generation. A cheap clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    group: Arc<str>,
+    member: Arc<str>,
+    generation: u64,
+}
+
+impl Membership {
+    fn new(group: &str, member: &str, generation: u64) -> Membership {
+        Membership {
+            group: group.into(),
+            member: member.into(),
+            generation,
+        }
+    }
+
+    /// The name of the group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The member: its `client_id`, and a number.
+    pub fn member(&self) -> &str {
+        &self.member
+    }
+
+    /// Grows with each change of the group's members.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    const fn moves<T: Send + 'static>() {}
+    shared::<ConsumerGroup>();
+    shared::<WakeHandle>();
+    shared::<Membership>();
+    moves::<Consumer>();
+    moves::<Batch>();
+    moves::<BatchIntoIter>();
+};

@@ -1,1 +1,230 @@
-//! (to be written)
+//! An open directory of topics: one lock, one recovery, one close.
+//!
+//! [`Log`] is what a user holds, [`inner`] what all handles share. Opening is [`open`], in the order of its steps, with
+//! [`root`], [`held`], [`state`] and [`evidence`], [`catalogue`] and [`survey`]. A topic is [`topic`], with [`settings`],
+//! [`policy`], [`config`], [`description`] and [`routing`]. [`ledger`] keeps what groups have committed.
+
+mod builder;
+mod catalogue;
+mod config;
+mod description;
+mod evidence;
+mod held;
+mod inner;
+mod ledger;
+mod maintenance;
+mod open;
+mod policy;
+mod root;
+mod routing;
+mod settings;
+mod state;
+mod survey;
+mod topic;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use inner::Inner;
+use root::Access;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::partition::progress::Progress;
+use crate::partition::report::RecoveryReport;
+
+pub(crate) use inner::check_topic_name;
+pub(crate) use ledger::{Commit, Ledger};
+
+pub use builder::{LogBuilder, OnCorruption};
+pub use maintenance::Maintenance;
+pub use policy::{Compaction, Partitioner, Retention, RetentionTime};
+pub use settings::{TopicConfig, TopicSettings};
+pub use topic::Topic;
+
+/// An open directory of topics. A cheap clone, `Send + Sync`.
+///
+/// The log stays open while there is a `Log`, a [`Topic`], or anything of a consumer group; the last one dropped closes it,
+/// which cannot report what fails then: [`close`](Self::close) can.
+///
+/// ```
+/// use thalweg::{Log, TopicConfig};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path();
+/// let log = Log::open(path)?;
+/// let orders = log.topic_or_create("orders", TopicConfig::new().partitions(4))?;
+/// orders.append(("customer-7", "2 x espresso"))?;
+/// log.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Log {
+    inner: Arc<Inner>,
+}
+
+impl Log {
+    /// Opens the log in `dir`, or makes one there. See [`LogBuilder::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LogBuilder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Log> {
+        Log::builder().open(dir)
+    }
+
+    /// A log in memory: the same in every way, until it is dropped.
+    pub fn in_memory() -> Log {
+        Log::builder()
+            .in_memory()
+            .expect("a new log in memory meets no error")
+    }
+
+    /// Opens the log in `dir` to look at it, beside a process that writes it: takes no lock, repairs nothing, writes
+    /// nothing, reads what is there now. The report says that the view may be behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if there is no log; [`Error::Corruption`], [`Error::Incompatible`], [`Error::Io`]. Whatever
+    /// would write is [`Error::ReadOnly`].
+    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Log> {
+        Log::builder().open_disk(dir.as_ref(), Access::ReadOnly)
+    }
+
+    /// To set more than a directory.
+    pub fn builder() -> LogBuilder {
+        LogBuilder::default()
+    }
+
+    /// What opening found, and what it did about it. Empty after a clean open.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.inner.report
+    }
+
+    /// Makes a topic. It is durable, at every level of durability, when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`]; [`Error::InvalidSetting`], naming it; [`Error::AlreadyExists`]; [`Error::NoSpace`] and the
+    /// like. After [`Error::Indeterminate`] the topic may be there when the log is opened again.
+    pub fn create_topic(&self, name: &str, config: TopicConfig) -> Result<Topic> {
+        self.inner.create_topic(name, config)
+    }
+
+    /// A topic that exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if there is none; [`Error::Corruption`] if its description cannot be read.
+    pub fn topic(&self, name: &str) -> Result<Topic> {
+        self.inner.topic(name).map(|core| Topic {
+            core,
+            _open: Arc::clone(&self.inner),
+        })
+    }
+
+    /// The topic as it is stored, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ConfigMismatch`] if `partitions` or `partitioner` was set and is stored differently; as
+    /// [`create_topic`](Self::create_topic).
+    #[expect(clippy::needless_pass_by_value, reason = "taken as `create_topic` takes it")]
+    pub fn topic_or_create(&self, name: &str, config: TopicConfig) -> Result<Topic> {
+        loop {
+            match self.topic(name) {
+                Ok(topic) => {
+                    config.agree(name, topic.core.description())?;
+                    return Ok(topic);
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(e) => return Err(e),
+            }
+            match self.create_topic(name, config.clone()) {
+                // Somebody else made it in between: look again.
+                Err(Error::AlreadyExists { .. }) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// All topics, by name; those whose description cannot be read are left out, and in [`recovery`](Self::recovery).
+    pub fn topics(&self) -> Vec<Topic> {
+        let cores = self.inner.cores().into_iter();
+        cores
+            .map(|core| Topic {
+                core,
+                _open: Arc::clone(&self.inner),
+            })
+            .collect()
+    }
+
+    /// Everything written before this call survives a power loss after it, whatever the level of its topic.
+    ///
+    /// # Errors
+    ///
+    /// The first that a partition gives; the others are synced all the same.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    /// Syncs everything, marks the log as closed in order, and gives up the lock. Other handles then answer
+    /// [`Error::Closed`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if it was; the first that a partition gives. The log is closed in any case; it is then checked when
+    /// it is opened again.
+    pub fn close(self) -> Result<()> {
+        self.inner.close()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.inner.home.check_open()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.home.clock
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.inner.ledger
+    }
+
+    /// Moves when a topic comes to be, and when the log is closed.
+    pub(crate) fn changes(&self) -> &Progress {
+        &self.inner.changes
+    }
+
+    /// The one value of this type that belongs to this open log.
+    pub(crate) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.inner.shared()
+    }
+
+    pub(crate) fn topic_by_uuid(&self, uuid: u128) -> Option<Topic> {
+        let core = self
+            .inner
+            .cores()
+            .into_iter()
+            .find(|core| core.uuid() == uuid)?;
+        Some(Topic {
+            core,
+            _open: Arc::clone(&self.inner),
+        })
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("dir", &self.inner.home.root)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    shared::<Log>();
+    shared::<Topic>();
+};

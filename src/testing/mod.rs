@@ -20,6 +20,7 @@
 //! # std::io::Result::Ok(())
 //! ```
 
+mod clock;
 mod disk;
 mod files;
 
@@ -28,4 +29,5 @@ pub use crate::io::memory::errors::{DiskError, FailedSync, Short};
 pub use crate::io::memory::faults::Fault;
 pub use crate::io::memory::models::{CrashModel, Variants};
 
+pub use self::clock::ManualClock;
 pub use self::disk::Disk;

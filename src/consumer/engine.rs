@@ -1,0 +1,181 @@
+//! What stands behind a consumer: the embedded log, or something far away that can do the same.
+//!
+//! [`Consumer`](super::Consumer) is one concrete type for both, so that a service written against it runs on either. The log
+//! is called directly; another engine costs one indirect call per poll.
+
+use std::time::Duration;
+
+use super::Membership;
+use super::batch::Batch;
+use super::member::Member;
+use super::wake::WakeHandle;
+use crate::error::Result;
+use crate::offset::{Offset, Position, Positions, TopicPartition};
+
+/// How long a poll may wait for records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    AtMost(Duration),
+    /// Until there are records, or `wake`.
+    ForEver,
+}
+
+/// One member of a group, wherever its group is.
+///
+/// An error with [`Error::partition`](crate::Error::partition) halts that partition for this member; no position moves with
+/// an error.
+pub(crate) trait ConsumerEngine: Send {
+    /// What is there; waits only if nothing is. `Woken` after `wake`, at most once for each.
+    fn poll(&mut self, wait: Wait) -> Result<Batch>;
+    /// Stores everything returned so far as done.
+    fn commit(&mut self) -> Result<()>;
+    /// Stores these next offsets: all of them, or none with an error.
+    fn commit_at(&mut self, next: &Positions) -> Result<()>;
+    fn committed(&self, at: &TopicPartition) -> Result<Option<Offset>>;
+    fn seek(&mut self, to: &Position) -> Result<()>;
+    fn resume(&mut self, partitions: &[TopicPartition]) -> Result<()>;
+    /// The next offset to be returned; `None` if it is not owned, or not known.
+    fn position(&self, at: &TopicPartition) -> Option<Offset>;
+    /// Those of [`assignment`](Self::assignment) that are known.
+    fn positions(&self) -> Positions;
+    fn assignment(&self) -> Vec<TopicPartition>;
+    fn subscription(&self) -> Vec<String>;
+    fn halted(&self) -> Vec<TopicPartition>;
+    fn lag(&self, at: &TopicPartition) -> Option<u64>;
+    fn membership(&self) -> Membership;
+    fn wake_handle(&self) -> WakeHandle;
+    /// Leaves in order. Commits nothing.
+    fn close(&mut self) -> Result<()>;
+}
+
+/// The engine of one consumer.
+pub(super) enum Engine {
+    Log(Box<Member>),
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "made by engines that are not in this version; a test runs one through it"
+        )
+    )]
+    Remote(Box<dyn ConsumerEngine>),
+}
+
+impl Engine {
+    /// For everything that is not polled: the difference between the two is of no interest.
+    pub(super) fn any(&self) -> &dyn ConsumerEngine {
+        match self {
+            Engine::Log(member) => &**member,
+            Engine::Remote(engine) => &**engine,
+        }
+    }
+
+    pub(super) fn any_mut(&mut self) -> &mut dyn ConsumerEngine {
+        match self {
+            Engine::Log(member) => &mut **member,
+            Engine::Remote(engine) => &mut **engine,
+        }
+    }
+
+    pub(super) fn poll(&mut self, wait: Wait) -> Result<Batch> {
+        match self {
+            Engine::Log(member) => member.poll(wait),
+            Engine::Remote(engine) => engine.poll(wait),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::Consumer;
+    use super::*;
+    use crate::error::Error;
+
+    /// An engine that has nothing and remembers what was committed.
+    #[derive(Default)]
+    struct Dummy {
+        committed: Positions,
+        polls: usize,
+    }
+
+    impl ConsumerEngine for Dummy {
+        fn poll(&mut self, wait: Wait) -> Result<Batch> {
+            self.polls += 1;
+            match wait {
+                Wait::AtMost(_) => Ok(Batch::default()),
+                Wait::ForEver => Err(Error::Woken),
+            }
+        }
+        fn commit(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn commit_at(&mut self, next: &Positions) -> Result<()> {
+            self.committed = next.clone();
+            Ok(())
+        }
+        fn committed(&self, at: &TopicPartition) -> Result<Option<Offset>> {
+            Ok(self.committed.next(at))
+        }
+        fn seek(&mut self, _: &Position) -> Result<()> {
+            Err(Error::Unsupported {
+                engine: "dummy",
+                what: "seek",
+            })
+        }
+        fn resume(&mut self, _: &[TopicPartition]) -> Result<()> {
+            Ok(())
+        }
+        fn position(&self, _: &TopicPartition) -> Option<Offset> {
+            None
+        }
+        fn positions(&self) -> Positions {
+            Positions::new()
+        }
+        fn assignment(&self) -> Vec<TopicPartition> {
+            Vec::new()
+        }
+        fn subscription(&self) -> Vec<String> {
+            Vec::new()
+        }
+        fn halted(&self) -> Vec<TopicPartition> {
+            Vec::new()
+        }
+        fn lag(&self, _: &TopicPartition) -> Option<u64> {
+            None
+        }
+        fn membership(&self) -> Membership {
+            Membership::new("group", "dummy-1", 1)
+        }
+        fn wake_handle(&self) -> WakeHandle {
+            WakeHandle {
+                parker: Arc::default(),
+            }
+        }
+        fn close(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_consumer_runs_on_a_second_engine() {
+        let mut consumer = Consumer::new(Engine::Remote(Box::<Dummy>::default()));
+        assert!(consumer.poll(Duration::ZERO).unwrap().is_empty());
+        assert!(consumer.next_batch().unwrap().is_none());
+        let at = TopicPartition::new("orders", 0);
+        let mut next = Positions::new();
+        next.set(at.at(Offset::new(7)));
+        consumer.commit_at(&next).unwrap();
+        assert_eq!(consumer.committed(&at).unwrap(), Some(Offset::new(7)));
+        let refused = consumer.seek(&at.at(Offset::ZERO));
+        assert!(matches!(
+            refused,
+            Err(Error::Unsupported {
+                engine: "dummy",
+                ..
+            })
+        ));
+        consumer.close().unwrap();
+    }
+}

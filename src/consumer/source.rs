@@ -1,0 +1,199 @@
+//! One partition as a member reads it: where it stands, and whether it rests after an error.
+
+use super::batch::Reset;
+use super::builder::OnOutOfRange;
+use crate::error::{Error, Result};
+use crate::offset::{Offset, Position, TopicPartition};
+use crate::partition::Partition;
+use crate::partition::progress::Progress;
+use crate::partition::reader::Cursor;
+use crate::segment::chunk::Chunk;
+
+/// One owned partition.
+pub(super) struct Source {
+    at: TopicPartition,
+    topic: u128,
+    partition: Partition,
+    cursor: Cursor,
+    state: State,
+    /// Its position is not what the group has committed.
+    pub(super) moved: bool,
+}
+
+/// Does a poll look at this partition?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// It returned an error. `behind`: where `resume` goes on, if not here.
+    Halted {
+        behind: Option<Offset>,
+    },
+    /// There is no committed offset and none was to be assumed; told once, then it rests.
+    NoPosition {
+        told: bool,
+    },
+}
+
+/// How much a poll may still take.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) records: usize,
+    pub(super) bytes: usize,
+}
+
+impl Room {
+    pub(super) fn is_full(self) -> bool {
+        self.records == 0 || self.bytes == 0
+    }
+
+    pub(super) fn take(&mut self, chunk: &Chunk) {
+        self.records = self.records.saturating_sub(chunk.len());
+        let bytes = usize::try_from(chunk.pinned_bytes()).unwrap_or(usize::MAX);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+impl Source {
+    /// `next`: where to begin; `None` if that is not known and must be told.
+    pub(super) fn new(partition: Partition, topic: u128, next: Option<Offset>) -> Source {
+        let cursor = partition.cursor(next.unwrap_or_else(|| partition.offsets().start));
+        let state = match next {
+            Some(_) => State::Reading,
+            None => State::NoPosition { told: false },
+        };
+        Source {
+            at: partition.topic_partition(),
+            topic,
+            partition,
+            cursor,
+            state,
+            moved: false,
+        }
+    }
+
+    pub(super) fn at(&self) -> &TopicPartition {
+        &self.at
+    }
+
+    /// As the ledger names the partition.
+    pub(super) fn key(&self) -> (u128, u32) {
+        (self.topic, self.at.partition().get())
+    }
+
+    pub(super) fn progress(&self) -> &Progress {
+        self.partition.progress()
+    }
+
+    pub(super) fn is_halted(&self) -> bool {
+        matches!(
+            self.state,
+            State::Halted { .. } | State::NoPosition { told: true }
+        )
+    }
+
+    pub(super) fn position(&self) -> Option<Offset> {
+        match self.state {
+            State::NoPosition { .. } => None,
+            State::Reading | State::Halted { .. } => Some(self.cursor.next_offset()),
+        }
+    }
+
+    pub(super) fn lag(&self) -> Option<u64> {
+        let end = self.partition.offsets().end;
+        self.position()
+            .map(|next| end.get().saturating_sub(next.get()))
+    }
+
+    /// The next records, if there are any. With an error nothing has moved.
+    pub(super) fn read(
+        &mut self,
+        group: &str,
+        room: Room,
+        then: OnOutOfRange,
+        resets: &mut Vec<Reset>,
+    ) -> Result<Option<Chunk>> {
+        match self.state {
+            State::Halted { .. } | State::NoPosition { told: true } => return Ok(None),
+            State::NoPosition { told: false } => {
+                return Err(Error::NoPosition {
+                    at: Box::new(self.at.clone()),
+                    group: group.into(),
+                });
+            }
+            State::Reading => {}
+        }
+        let chunk = match self.cursor.read(room.records, room.bytes) {
+            Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, then) => {
+                resets.push(Reset {
+                    from: self.at.at(self.cursor.next_offset()),
+                    to: valid.start,
+                });
+                self.cursor.seek(valid.start);
+                self.cursor.read(room.records, room.bytes)?
+            }
+            other => other?,
+        };
+        self.moved |= chunk.is_some();
+        Ok(chunk)
+    }
+
+    fn overtaken(&self, start: Offset, then: OnOutOfRange) -> bool {
+        then == OnOutOfRange::LogStart && self.cursor.next_offset() < start
+    }
+
+    /// The error was told: rest until `seek` or `resume`.
+    pub(super) fn halt(&mut self, error: &Error) {
+        self.state = match error {
+            Error::NoPosition { .. } => State::NoPosition { told: true },
+            Error::DataLoss { lost, .. } => State::Halted {
+                behind: Some(lost.end),
+            },
+            _ => State::Halted { behind: None },
+        };
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.state = match self.state {
+            // Still unknown: reading from just anywhere would be a guess.
+            State::NoPosition { .. } => State::NoPosition { told: false },
+            State::Halted {
+                behind: Some(behind),
+            } => {
+                self.cursor.seek(behind);
+                self.moved = true;
+                State::Reading
+            }
+            State::Halted { behind: None } | State::Reading => State::Reading,
+        };
+    }
+
+    /// # Errors
+    ///
+    /// `OutOfRange` above the end: nothing has moved.
+    pub(super) fn seek(&mut self, to: Offset) -> Result<()> {
+        let valid = self.partition.offsets();
+        if to > valid.end {
+            return Err(out_of_range(self.at.at(to), valid));
+        }
+        self.cursor.seek(to);
+        self.state = State::Reading;
+        self.moved = true;
+        Ok(())
+    }
+
+    /// May the group's position be stored as `next`? From the first readable offset to the end, both included.
+    pub(super) fn check_commit(&self, next: Offset) -> Result<()> {
+        let valid = self.partition.offsets();
+        if next < valid.start || next > valid.end {
+            return Err(out_of_range(self.at.at(next), valid));
+        }
+        Ok(())
+    }
+}
+
+fn out_of_range(requested: Position, valid: std::ops::Range<Offset>) -> Error {
+    Error::OutOfRange {
+        requested: Box::new(requested),
+        valid,
+    }
+}

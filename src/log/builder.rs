@@ -1,0 +1,240 @@
+//! How a log should be opened, before it is.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Log;
+use super::maintenance::Maintenance;
+use super::open;
+use super::root::Access;
+use super::routing::CustomPartitioner;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, Result};
+use crate::io::Storage;
+use crate::io::memory::Memory;
+use crate::partition::settings::OnSuspectTail;
+use crate::segment::ReadMode;
+
+/// How often the maintenance thread looks around by itself.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// What opening does when it finds damage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnCorruption {
+    /// The damaged partition, or topic, refuses appends; what is valid in it is read, and everything else works. The default.
+    #[default]
+    IsolatePartition,
+    /// The log is not opened, and the first damage is the error.
+    RefuseLog,
+}
+
+/// Called with the bytes that were checked so far, and those there are to check.
+pub(super) type RecoveryProgress = Box<dyn FnMut(u64, u64) + Send>;
+
+/// How a log should be opened. Nothing happens before [`open`](Self::open).
+///
+/// ```
+/// use thalweg::{Log, Maintenance, OnCorruption};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path();
+/// let log = Log::builder()
+///     .maintenance(Maintenance::Manual)
+///     .on_corruption(OnCorruption::RefuseLog)
+///     .open(path)?;
+/// assert!(log.recovery().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is opened before `open`"]
+#[derive(Default)]
+pub struct LogBuilder {
+    maintenance: Option<Maintenance>,
+    options: Options,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+/// What the builder passes on.
+pub(super) struct Options {
+    pub(super) maintenance: Maintenance,
+    pub(super) on_corruption: OnCorruption,
+    pub(super) on_suspect_tail: OnSuspectTail,
+    pub(super) assume_power_loss: bool,
+    pub(super) allow_world_writable: bool,
+    pub(super) read_mode: ReadMode,
+    pub(super) partitioners: Vec<(String, CustomPartitioner)>,
+    pub(super) on_recovery_progress: Option<RecoveryProgress>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            maintenance: Maintenance::Manual,
+            on_corruption: OnCorruption::default(),
+            on_suspect_tail: OnSuspectTail::default(),
+            assume_power_loss: false,
+            allow_world_writable: false,
+            read_mode: ReadMode::default(),
+            partitioners: Vec::new(),
+            on_recovery_progress: None,
+        }
+    }
+}
+
+impl LogBuilder {
+    /// Who does what is not part of an append. On disk a thread every 30 seconds unless set, in memory
+    /// [`Maintenance::Manual`].
+    pub fn maintenance(mut self, who: Maintenance) -> Self {
+        self.maintenance = Some(who);
+        self
+    }
+
+    /// What opening does when it finds damage. [`OnCorruption::IsolatePartition`] unless set.
+    pub fn on_corruption(mut self, then: OnCorruption) -> Self {
+        self.options.on_corruption = then;
+        self
+    }
+
+    /// What opening does with a tail at [`Durability::Power`](crate::Durability::Power) that may be more than an interrupted
+    /// write. [`OnSuspectTail::Cut`] unless set.
+    pub fn on_suspect_tail(mut self, then: OnSuspectTail) -> Self {
+        self.options.on_suspect_tail = then;
+        self
+    }
+
+    /// Judges every unclean end by the weaker rule, as after a power loss: for a device that was lost and mounted again
+    /// while the machine kept running, which nobody can tell from a process that was killed.
+    pub fn assume_power_loss(mut self) -> Self {
+        self.options.assume_power_loss = true;
+        self
+    }
+
+    /// Opens a directory that everybody may write to. It is refused unless this is set.
+    pub fn allow_world_writable(mut self) -> Self {
+        self.options.allow_world_writable = true;
+        self
+    }
+
+    /// Called while the partitions are checked: bytes checked so far, bytes to check.
+    pub fn on_recovery_progress(mut self, f: impl FnMut(u64, u64) + Send + 'static) -> Self {
+        self.options.on_recovery_progress = Some(Box::new(f));
+        self
+    }
+
+    /// How records are read back from sealed segments. [`ReadMode::Positioned`] unless set.
+    pub fn read_mode(mut self, mode: ReadMode) -> Self {
+        self.options.read_mode = mode;
+        self
+    }
+
+    /// The function behind [`Partitioner::Custom`](crate::Partitioner::Custom) of this name: a key and the number of
+    /// partitions give the number of a partition. A function cannot be stored with a topic; its name is, and the function is
+    /// given at every open.
+    pub fn partitioner(
+        mut self,
+        name: &str,
+        f: impl Fn(&[u8], u32) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        self.options
+            .partitioners
+            .push((name.to_owned(), Arc::new(f)));
+        self
+    }
+
+    /// Opens the log in `dir`, or makes one there. The directory is made too; it is locked until the log is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyOpen`] at once if this process or another one has it; [`Error::InvalidSetting`] for a directory that
+    /// everybody may write to; [`Error::Corruption`] if `FORMAT` or the catalogue is damaged (damage in a topic or partition
+    /// is that one's alone, unless [`on_corruption`](Self::on_corruption) says otherwise); [`Error::Incompatible`] for a log
+    /// of a newer version; [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::Io`]. Nothing is left locked.
+    pub fn open(self, dir: impl AsRef<Path>) -> Result<Log> {
+        self.open_disk(dir.as_ref(), Access::Write)
+    }
+
+    /// A log in memory: the same in every way, until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// None that a setting of this builder can cause.
+    pub fn in_memory(self) -> Result<Log> {
+        self.open_storage(
+            Arc::new(Memory::new()),
+            Path::new("/log"),
+            Access::Write,
+            Maintenance::Manual,
+        )
+    }
+
+    #[cfg(unix)]
+    pub(super) fn open_disk(self, dir: &Path, access: Access) -> Result<Log> {
+        let storage = Arc::new(crate::io::disk::Disk);
+        self.open_storage(
+            storage,
+            dir,
+            access,
+            Maintenance::Background { every: EVERY },
+        )
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn open_disk(self, _: &Path, _: Access) -> Result<Log> {
+        Err(Error::Unsupported {
+            engine: "this platform",
+            what: "a log on disk",
+        })
+    }
+
+    pub(super) fn open_storage(
+        mut self,
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        access: Access,
+        maintenance: Maintenance,
+    ) -> Result<Log> {
+        if let Some(Maintenance::Background { every }) = self.maintenance
+            && every.is_zero()
+        {
+            return Err(Error::invalid("maintenance", "`every` must be above zero"));
+        }
+        self.options.maintenance = self.maintenance.unwrap_or(maintenance);
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let inner = open::open(storage, clock, dir, access, self.options)?;
+        Ok(Log { inner })
+    }
+}
+
+/// For tests: simulated storage and a clock that stands still.
+#[cfg(feature = "testing")]
+impl LogBuilder {
+    /// Opens the log in `/log` of a simulated disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_on(self, disk: &crate::testing::Disk) -> Result<Log> {
+        self.open_storage(
+            disk.storage(),
+            Path::new("/log"),
+            Access::Write,
+            Maintenance::Manual,
+        )
+    }
+
+    /// Runs the log on a clock that only the test moves; nothing waits then.
+    pub fn clock(mut self, clock: &crate::testing::ManualClock) -> Self {
+        self.clock = Some(clock.shared());
+        self
+    }
+}
+
+impl fmt::Debug for LogBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogBuilder")
+            .field("maintenance", &self.maintenance)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! The `config` file of a topic: what it is, and which of its partitions were ever written.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::format::names;
+use crate::format::slots::SlotFile;
+use crate::format::topic::TopicDescription;
+use crate::io::Storage;
+use crate::offset::PartitionId;
+use crate::partition::home::{Evidence, Owner};
+use crate::slotted::{SlottedFile, bad_content, certain};
+
+/// `config` of one topic. Partitions hold it, to tell it of their first append.
+pub(super) struct Config {
+    storage: Arc<dyn Storage>,
+    evidence: Arc<dyn Evidence>,
+    stored: Mutex<Stored>,
+}
+
+struct Stored {
+    file: SlottedFile,
+    description: TopicDescription,
+}
+
+/// What reading a config gave.
+pub(super) struct Read {
+    pub(super) path: PathBuf,
+    pub(super) file: SlottedFile,
+    pub(super) description: TopicDescription,
+    pub(super) lost_slot: bool,
+}
+
+/// Reads the config in a topic's directory. A topic without one is damaged: it was there before the topic was.
+pub(super) fn read(storage: &dyn Storage, dir: &Path) -> Result<Read> {
+    let path = dir.join(names::CONFIG);
+    let (file, slotted) = SlottedFile::open(storage, &path, SlotFile::TopicConfig)?
+        .ok_or_else(|| Error::corruption(&path, 0, None))?;
+    let description =
+        TopicDescription::decode(&slotted.payload).map_err(|bad| bad_content(&path, bad))?;
+    Ok(Read {
+        path,
+        file,
+        description,
+        lost_slot: slotted.bad_other,
+    })
+}
+
+impl Config {
+    pub(super) fn new(
+        storage: &Arc<dyn Storage>,
+        evidence: &Arc<dyn Evidence>,
+        file: SlottedFile,
+        description: TopicDescription,
+    ) -> Arc<Config> {
+        Arc::new(Config {
+            storage: Arc::clone(storage),
+            evidence: Arc::clone(evidence),
+            stored: Mutex::new(Stored { file, description }),
+        })
+    }
+
+    pub(super) fn is_used(&self, partition: PartitionId) -> bool {
+        let stored = self.stored.lock();
+        stored
+            .description
+            .used
+            .get(partition.get() as usize)
+            .copied()
+            .unwrap_or(false)
+    }
+}
+
+impl Owner for Config {
+    fn mark_used(&self, partition: PartitionId) -> Result<()> {
+        self.evidence.open_number()?;
+        // The lock is held over a sync: once in the life of each partition.
+        let mut stored = self.stored.lock();
+        let mut changed = stored.description.clone();
+        let bit = changed
+            .used
+            .get_mut(partition.get() as usize)
+            .expect("a partition of this topic");
+        if std::mem::replace(bit, true) {
+            return Ok(());
+        }
+        // The bit may be durable after a failed sync; the partition's directory is, so that is true in any case, and the
+        // record that was to follow was not written.
+        stored
+            .file
+            .write(&*self.storage, &changed.encode())
+            .map_err(certain)?;
+        stored.description = changed;
+        Ok(())
+    }
+}

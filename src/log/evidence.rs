@@ -1,0 +1,162 @@
+//! What the entries of `STATE` prove: which openings there were, whether the last one ended cleanly, and what was synced.
+//!
+//! Nothing here writes. Every answer errs towards "not proved", which costs a scan or a gap in the offsets, never a record.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::format::state::{Decoded, Entry, IdentityFields, Point};
+
+/// A partition as `STATE` names it: UUID of the topic, number.
+pub(super) type Key = (u128, u32);
+
+/// The boot and the directory that this process sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Here {
+    /// `None` where the system does not tell: then the same boot is never proved.
+    pub(super) boot: Option<u128>,
+    /// Device, inode and birth time of `FORMAT`.
+    pub(super) identity: IdentityFields,
+}
+
+/// What is known from `STATE`: as it was read, and what this opening added.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// Where each opening took place.
+    pub(super) opens: BTreeMap<u64, Here>,
+    /// 0 if none.
+    pub(super) newest_close: u64,
+    pub(super) points: HashMap<Key, Point>,
+    pub(super) checked: HashMap<Key, Point>,
+    /// The file was there and decoded from end to end.
+    pub(super) sound: bool,
+    /// A valid `CLOSE` of the newest opening was the last entry.
+    pub(super) clean: bool,
+    /// The newest catalogue that an entry has seen.
+    pub(super) catalogue: u64,
+}
+
+impl Known {
+    /// What these entries say. Entries in front of and behind a hole are used; the hole itself only takes proofs away.
+    pub(super) fn of(decoded: Decoded) -> Known {
+        let mut known = Known {
+            sound: decoded.sound,
+            ..Known::default()
+        };
+        let mut last = None;
+        for (_, entry) in decoded.entries {
+            last = match entry {
+                Entry::Close { number, .. } => Some(number),
+                _ => None,
+            };
+            known.add(entry);
+        }
+        let newest = known.newest_open();
+        known.clean = known.sound && newest > 0 && last == Some(newest);
+        known
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::Open {
+                number,
+                boot_id: boot,
+                identity,
+                catalogue_generation,
+                ..
+            } => {
+                self.catalogue = self.catalogue.max(catalogue_generation);
+                self.opens.insert(number, Here { boot, identity });
+            }
+            Entry::Close {
+                number,
+                catalogue_generation,
+            } => {
+                self.catalogue = self.catalogue.max(catalogue_generation);
+                self.newest_close = self.newest_close.max(number);
+            }
+            Entry::Point(point) => {
+                self.points.insert((point.topic, point.partition), point);
+            }
+            Entry::Checked(point) => {
+                self.checked.insert((point.topic, point.partition), point);
+            }
+        }
+    }
+
+    /// 0 if none.
+    pub(super) fn newest_open(&self) -> u64 {
+        self.opens.last_key_value().map_or(0, |(&number, _)| number)
+    }
+
+    /// The greatest opening that any entry names, those whose `OPEN` is gone included.
+    fn greatest_number(&self) -> u64 {
+        let points = self
+            .points
+            .values()
+            .chain(self.checked.values())
+            .map(|point| point.open_number);
+        points
+            .max()
+            .unwrap_or(0)
+            .max(self.newest_open())
+            .max(self.newest_close)
+    }
+
+    /// Number of the next opening, where `seen` is the greatest in any segment header (looked up only if this is not sound).
+    /// After a loss one number is left out, so that no later opening can take the numbers for consecutive.
+    pub(super) fn next_number(&self, seen: u64) -> u64 {
+        let greatest = self.greatest_number().max(seen);
+        greatest.saturating_add(if self.sound { 1 } else { 2 })
+    }
+
+    /// Is every opening from `era` to the newest there, in this boot and this directory? `current` is this opening's own
+    /// number, if it has one by now.
+    pub(super) fn same_boot_since(&self, era: u64, here: Here, current: Option<u64>) -> bool {
+        // What this opening itself wrote needs no other witness.
+        if current == Some(era) {
+            return true;
+        }
+        let from = era.max(self.newest_close.saturating_add(1));
+        let newest = self.newest_open();
+        // A hole may have held an `OPEN` of another boot.
+        if !self.sound || from > newest || here.boot.is_none() {
+            return false;
+        }
+        (from..=newest).all(|number| self.opens.get(&number) == Some(&here))
+    }
+
+    /// The entry for an opening; what it says of the catalogue may be newer than at its time, never older.
+    pub(super) fn open_entry(&self, number: u64, here: Here) -> Entry {
+        Entry::Open {
+            number,
+            boot_id: here.boot,
+            identity: here.identity,
+            catalogue_generation: self.catalogue,
+            journal_position: 0,
+        }
+    }
+
+    /// What a rewrite keeps, in an order in which a `CLOSE` is never last: the newest `CLOSE`, every `OPEN` above it, the
+    /// newest of the rest for each partition.
+    pub(super) fn essence(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if self.newest_close > 0 {
+            entries.push(Entry::Close {
+                number: self.newest_close,
+                catalogue_generation: self.catalogue,
+            });
+        }
+        let opens = self.opens.range(self.newest_close.saturating_add(1)..);
+        entries.extend(opens.map(|(&number, &here)| self.open_entry(number, here)));
+        // Sorted, so that a simulation writes the same bytes each time.
+        entries.extend(sorted(&self.checked).into_iter().map(Entry::Checked));
+        entries.extend(sorted(&self.points).into_iter().map(Entry::Point));
+        entries
+    }
+}
+
+fn sorted(points: &HashMap<Key, Point>) -> Vec<Point> {
+    let mut all: Vec<Point> = points.values().copied().collect();
+    all.sort_by_key(|point| (point.topic, point.partition));
+    all
+}

@@ -1,0 +1,258 @@
+//! What all handles of one open log share: its topics, its ledger, and the order in which it is closed.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::catalogue::CatalogueFile;
+use super::config;
+use super::description;
+use super::held::Held;
+use super::ledger::Ledger;
+use super::maintenance::{Maintenance, Worker};
+use super::root::{Access, create_dir, sync_dir};
+use super::routing::CustomPartitioner;
+use super::settings::TopicConfig;
+use super::state::State;
+use super::topic::{Opening, Topic, TopicCore, custom_for};
+use crate::error::{Error, Result};
+use crate::format::names;
+use crate::format::slots::SlotFile;
+use crate::partition::Partition;
+use crate::partition::home::{Evidence, Home};
+use crate::partition::progress::Progress;
+use crate::partition::report::RecoveryReport;
+use crate::slotted::SlottedFile;
+
+/// An open log.
+pub(crate) struct Inner {
+    pub(super) home: Arc<Home>,
+    pub(super) state: Arc<State>,
+    pub(super) held: Arc<Held>,
+    pub(super) access: Access,
+    /// Locked while a topic is made, so that there is one at a time.
+    pub(super) catalogue: Mutex<CatalogueFile>,
+    pub(super) topics: RwLock<BTreeMap<Arc<str>, Known>>,
+    pub(super) ledger: Ledger,
+    pub(super) report: RecoveryReport,
+    pub(super) partitioners: Vec<(String, CustomPartitioner)>,
+    pub(super) maintenance: Maintenance,
+    pub(super) worker: Worker,
+    /// Grows with each topic that comes to be, and at closing.
+    pub(super) changes: Progress,
+    /// What higher layers keep per open log, one of each type.
+    pub(super) shared: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    pub(super) closed: AtomicBool,
+}
+
+/// A topic in the catalogue.
+pub(super) enum Known {
+    Open(Arc<TopicCore>),
+    /// Its description cannot be read, so neither can it. The other topics work.
+    Damaged {
+        file: PathBuf,
+    },
+}
+
+impl Known {
+    fn core(&self) -> Result<&Arc<TopicCore>> {
+        match self {
+            Known::Open(core) => Ok(core),
+            Known::Damaged { file } => Err(Error::corruption(file, 0, None)),
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn topic(&self, name: &str) -> Result<Arc<TopicCore>> {
+        self.home.check_open()?;
+        let topics = self.topics.read();
+        topics
+            .get(name)
+            .ok_or_else(|| Error::not_found("topic", name))?
+            .core()
+            .cloned()
+    }
+
+    /// All that can be read, by name.
+    pub(super) fn cores(&self) -> Vec<Arc<TopicCore>> {
+        self.topics
+            .read()
+            .values()
+            .filter_map(|known| known.core().ok().cloned())
+            .collect()
+    }
+
+    /// Makes a topic. The numbered steps are crash points; before step 3 is through there is no such topic.
+    pub(super) fn create_topic(self: &Arc<Self>, name: &str, config: TopicConfig) -> Result<Topic> {
+        check_topic_name(name)?;
+        let described = config.resolve()?;
+        let mut catalogue = self.catalogue.lock();
+        match self.topic(name) {
+            Err(Error::NotFound { .. }) => {}
+            Ok(_) => return Err(Error::already_exists("topic", name)),
+            Err(e) => return Err(e),
+        }
+        self.state.open_number()?;
+        let storage = &*self.home.ground.storage;
+        let uuid = storage.random();
+        let topics = self.home.root.join(names::TOPICS);
+        let dir = topics.join(names::topic_dir(name, uuid));
+        let making = topics.join(format!("{}{}", names::topic_dir(name, uuid), names::TMP));
+        // 1. Its directory, under another name.
+        create_dir(storage, &making)?;
+        let stored = description::stored(name, uuid, &described).encode();
+        SlottedFile::create(
+            storage,
+            &making.join(names::CONFIG),
+            SlotFile::TopicConfig,
+            &stored,
+        )?;
+        // 2. Under its own.
+        storage
+            .rename(&making, &dir)
+            .map_err(|e| Error::io("rename", &dir, e))?;
+        sync_dir(storage, &topics)?;
+        let read = config::read(storage, &dir)?;
+        let custom = custom_for(&described.partitioner, &self.partitioners);
+        let core = TopicCore::open(
+            Opening { dir, read, custom },
+            &self.home,
+            &mut RecoveryReport::default(),
+        )?;
+        // 3. In the catalogue.
+        catalogue.add(storage, name, uuid)?;
+        self.state.set_catalogue(catalogue.generation());
+        let core = Arc::new(core);
+        self.topics
+            .write()
+            .insert(Arc::clone(core.name()), Known::Open(Arc::clone(&core)));
+        self.changed();
+        self.work_for(&core)?;
+        Ok(Topic {
+            core,
+            _open: Arc::clone(self),
+        })
+    }
+
+    /// Starts the maintenance thread if this topic needs it.
+    pub(super) fn work_for(&self, core: &TopicCore) -> Result<()> {
+        let background = matches!(self.maintenance, Maintenance::Background { .. });
+        if background && self.access == Access::Write && core.description().settings.below_power() {
+            self.worker.start(&self.home)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed(&self) {
+        self.changes.publish(self.changes.end().get() + 1);
+    }
+
+    /// Everything written before this call survives a power loss after it. The ledger last: a commit that is durable
+    /// speaks of records that are.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.home.check_open()?;
+        let mut result = Ok(());
+        for core in self.cores() {
+            for partition in &core.partitions {
+                result = result.and(partition.sync());
+            }
+        }
+        result.and_then(|()| self.ledger.partition().sync())
+    }
+
+    /// Closes once: whoever comes later gets `Closed`.
+    pub(super) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Closed);
+        }
+        self.home.close();
+        self.changed(); // who waits for a topic or a record sees that it is closed
+        let result = match self.access {
+            Access::Write => self.finish(),
+            Access::ReadOnly => Ok(()),
+        };
+        self.let_go();
+        result
+    }
+
+    /// Syncs everything and marks the log clean, if it is.
+    fn finish(&self) -> Result<()> {
+        self.held.check()?;
+        if !self.state.has_opened() {
+            if self.state.clean() {
+                return Ok(()); // nothing was written, and nothing is to be
+            }
+            self.state.open_number()?;
+        }
+        let mut clean = self
+            .topics
+            .read()
+            .values()
+            .all(|known| known.core().is_ok());
+        let mut result = Ok(());
+        let mut take = |partition: &Partition| match partition.close() {
+            Ok(partition_clean) => clean &= partition_clean,
+            Err(e) => {
+                clean = false;
+                if result.is_ok() {
+                    result = Err(e);
+                }
+            }
+        };
+        for core in self.cores() {
+            core.partitions.iter().for_each(&mut take);
+        }
+        take(self.ledger.partition());
+        result?;
+        if clean { self.state.close() } else { Ok(()) }
+    }
+
+    /// Ends what only an open log has: the thread and the lock.
+    fn let_go(&self) {
+        if self.held.is_forked() {
+            self.worker.forget();
+        } else {
+            self.worker.stop();
+        }
+        self.state.abandon();
+        self.held.release();
+    }
+
+    /// The one value of this type that higher layers keep for this open log.
+    pub(super) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shared = self.shared.lock();
+        if let Some(found) = shared
+            .iter()
+            .find_map(|any| Arc::clone(any).downcast().ok())
+        {
+            return found;
+        }
+        let made = Arc::<T>::default();
+        shared.push(Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+        made
+    }
+}
+
+/// The last handle is gone. Nobody is told what fails now; and while a panic unwinds, nothing is called clean: what was to be
+/// written may not have been.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if !self.closed.swap(true, Ordering::AcqRel) {
+                self.home.close();
+                self.let_go();
+            }
+        } else {
+            let _ = self.close();
+        }
+    }
+}
+
+pub(crate) fn check_topic_name(name: &str) -> Result<()> {
+    names::check_topic_name(name).map_err(|why| Error::invalid_name(name, why))
+}

@@ -1,0 +1,199 @@
+//! What a topic may be told besides its size: where keys go, and what is kept.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// How a record finds its partition. Stored with the topic, and fixed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partitioner {
+    /// The hash `xxh3` of the key, modulo the number of partitions. The default.
+    #[default]
+    Xxh3,
+    /// Murmur2 as Kafka's Java client has it, bit for bit: the partitions that a Kafka cluster would choose.
+    Kafka,
+    /// Each partition in turn, whatever the key.
+    RoundRobin,
+    /// A function of the host, under a name. The name is stored; the function is given to
+    /// [`LogBuilder::partitioner`](crate::LogBuilder::partitioner) each time the log is opened.
+    Custom(Cow<'static, str>),
+}
+
+/// How much of a topic is kept, for each partition. Unlimited where nothing is set.
+///
+/// Stored with the topic; this version does not remove anything yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    pub(super) age: Option<Duration>,
+    pub(super) bytes: Option<u64>,
+}
+
+impl Retention {
+    /// Keeps everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Segments whose records are all older than this may go.
+    #[must_use = "the retention that is returned has the setting"]
+    pub fn age(mut self, age: Duration) -> Self {
+        self.age = Some(age);
+        self
+    }
+
+    /// The oldest segments may go while the partition stays above this many bytes without them.
+    #[must_use = "the retention that is returned has the setting"]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        if self.age.is_some_and(|age| age.is_zero()) {
+            return Err(Error::invalid(
+                "retention",
+                "an age of zero would keep nothing",
+            ));
+        }
+        if self.bytes == Some(0) {
+            return Err(Error::invalid("retention", "zero bytes would keep nothing"));
+        }
+        Ok(())
+    }
+}
+
+/// Which time of a record its age is counted from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RetentionTime {
+    /// The smaller of event time and append time, so that a time in the future pins nothing. The default.
+    #[default]
+    Smaller,
+    /// The event time.
+    RecordTime,
+    /// The append time.
+    AppendTime,
+}
+
+/// That a topic keeps the latest record of each key, and how eagerly. Its records need keys.
+///
+/// Stored with the topic; this version does not compact yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Compaction {
+    pub(super) min_dirty_ratio: Option<f32>,
+    pub(super) tombstone_retention: Option<Duration>,
+    pub(super) min_lag: Option<Duration>,
+    pub(super) max_lag: Option<Duration>,
+}
+
+impl Compaction {
+    /// With the defaults of Kafka: half dirty, tombstones for a day, no lag.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The part of a partition, from 0 to 1, that must be new before it is compacted. 0.5 unless set.
+    #[must_use = "the compaction that is returned has the setting"]
+    pub fn min_dirty_ratio(mut self, ratio: f32) -> Self {
+        self.min_dirty_ratio = Some(ratio);
+        self
+    }
+
+    /// How long a tombstone is kept after the records that it deletes went. A day unless set.
+    #[must_use = "the compaction that is returned has the setting"]
+    pub fn tombstone_retention(mut self, time: Duration) -> Self {
+        self.tombstone_retention = Some(time);
+        self
+    }
+
+    /// Records younger than this are not compacted. Zero unless set.
+    #[must_use = "the compaction that is returned has the setting"]
+    pub fn min_lag(mut self, lag: Duration) -> Self {
+        self.min_lag = Some(lag);
+        self
+    }
+
+    /// Records older than this are compacted however little is dirty. Unlimited unless set.
+    #[must_use = "the compaction that is returned has the setting"]
+    pub fn max_lag(mut self, lag: Duration) -> Self {
+        self.max_lag = Some(lag);
+        self
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        if let Some(ratio) = self
+            .min_dirty_ratio
+            .filter(|ratio| !(0.0..=1.0).contains(ratio))
+        {
+            return Err(Error::invalid(
+                "min_dirty_ratio",
+                format!("{ratio} is not from 0 to 1"),
+            ));
+        }
+        let crossed = self
+            .max_lag
+            .is_some_and(|max| max < self.min_lag.unwrap_or_default());
+        if crossed {
+            return Err(Error::invalid("max_lag", "it is below `min_lag`"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(result: Result<()>) -> Option<&'static str> {
+        match result {
+            Err(Error::InvalidSetting { setting, .. }) => Some(setting),
+            Err(other) => panic!("{other}"),
+            Ok(()) => None,
+        }
+    }
+
+    #[test]
+    fn a_retention_that_keeps_nothing_is_refused() {
+        assert_eq!(
+            setting(Retention::new().age(Duration::ZERO).check()),
+            Some("retention")
+        );
+        assert_eq!(
+            setting(Retention::new().bytes(0).check()),
+            Some("retention")
+        );
+        assert_eq!(
+            setting(Retention::new().age(Duration::MAX).bytes(u64::MAX).check()),
+            None
+        );
+    }
+
+    #[test]
+    fn a_ratio_is_a_number_from_zero_to_one() {
+        for ratio in [-0.1, 1.1, f32::NAN, f32::INFINITY] {
+            assert_eq!(
+                setting(Compaction::new().min_dirty_ratio(ratio).check()),
+                Some("min_dirty_ratio")
+            );
+        }
+        for ratio in [0.0, 0.5, 1.0] {
+            assert_eq!(
+                setting(Compaction::new().min_dirty_ratio(ratio).check()),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn the_greatest_lag_is_not_below_the_least() {
+        let second = Duration::from_secs(1);
+        let crossed = Compaction::new().min_lag(second).max_lag(second / 2);
+        assert_eq!(setting(crossed.check()), Some("max_lag"));
+        assert_eq!(
+            setting(Compaction::new().min_lag(second).max_lag(second).check()),
+            None
+        );
+    }
+}

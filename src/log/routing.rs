@@ -1,0 +1,223 @@
+//! From a key to a partition: the choice is stored with the topic, so that a key stays where it is.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::policy::Partitioner;
+use crate::error::{Error, Result};
+use crate::offset::PartitionId;
+
+/// A function of the host: the key and the number of partitions give the number of a partition.
+pub(super) type CustomPartitioner = Arc<dyn Fn(&[u8], u32) -> u32 + Send + Sync>;
+
+/// Chooses partitions for one topic.
+pub(super) struct Router {
+    how: Partitioner,
+    /// The function that goes with [`Partitioner::Custom`], if the host gave it.
+    custom: Option<CustomPartitioner>,
+    partitions: u32,
+    /// The next partition for what has no key.
+    turn: AtomicU32,
+}
+
+impl Router {
+    pub(super) fn new(
+        how: Partitioner,
+        custom: Option<CustomPartitioner>,
+        partitions: u32,
+    ) -> Router {
+        assert!(partitions > 0, "a topic has at least one partition");
+        Router {
+            how,
+            custom,
+            partitions,
+            turn: AtomicU32::new(0),
+        }
+    }
+
+    /// The partition for a record with this key; one without a key goes where [`turn`](Self::turn) says.
+    pub(super) fn route(
+        &self,
+        key: Option<&[u8]>,
+        keyless: impl FnOnce() -> PartitionId,
+    ) -> Result<PartitionId> {
+        match (&self.how, key) {
+            (Partitioner::RoundRobin, _) => Ok(self.turn()),
+            (_, None) => Ok(keyless()),
+            (_, Some(key)) => self.of_key(key),
+        }
+    }
+
+    /// The partition of a key. (`RoundRobin` ignores keys, and has none for it: the first stands in.)
+    pub(super) fn of_key(&self, key: &[u8]) -> Result<PartitionId> {
+        let count = self.partitions;
+        let number = match &self.how {
+            Partitioner::Xxh3 => (xxh3_64(key) % u64::from(count)) as u32,
+            Partitioner::Kafka => (murmur2(key) & 0x7fff_ffff) % count,
+            Partitioner::RoundRobin => 0,
+            Partitioner::Custom(name) => self.custom(name)?(key, count),
+        };
+        if number >= count {
+            return Err(Error::invalid(
+                "partitioner",
+                format!("it chose partition {number} of {count}"),
+            ));
+        }
+        Ok(PartitionId::new(number))
+    }
+
+    fn custom(&self, name: &str) -> Result<&CustomPartitioner> {
+        self.custom.as_ref().ok_or_else(|| {
+            Error::invalid(
+                "partitioner",
+                format!("the topic is stored with the function {name:?}: give it to the builder of the log"),
+            )
+        })
+    }
+
+    /// Each partition in turn, cyclically, so that tests repeat.
+    pub(super) fn turn(&self) -> PartitionId {
+        // Relaxed: only the spread matters. Wrapping at 2³² may repeat or skip a few partitions once.
+        PartitionId::new(self.turn.fetch_add(1, Ordering::Relaxed) % self.partitions)
+    }
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router")
+            .field("how", &self.how)
+            .field("partitions", &self.partitions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The 32-bit hash that Kafka's Java client applies to keys.
+fn murmur2(key: &[u8]) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    const R: u32 = 24;
+    const SEED: u32 = 0x9747_b28c;
+    let mut hash = SEED ^ key.len() as u32;
+    let mut blocks = key.chunks_exact(4);
+    for block in &mut blocks {
+        let mut k = block
+            .iter()
+            .rev()
+            .fold(0, |k, &byte| k << 8 | u32::from(byte));
+        k = k.wrapping_mul(M);
+        k ^= k >> R;
+        hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
+    }
+    let tail = blocks.remainder();
+    if !tail.is_empty() {
+        hash ^= tail
+            .iter()
+            .rev()
+            .fold(0, |k, &byte| k << 8 | u32::from(byte));
+        hash = hash.wrapping_mul(M);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(M);
+    hash ^ hash >> 15
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn router(how: Partitioner, partitions: u32) -> Router {
+        Router::new(how, None, partitions)
+    }
+
+    /// Key, hash, partition of 12. Published by the Java client, librdkafka, sarama, franz-go and kafka-python.
+    const VECTORS: [(&[u8], u32, u32); 20] = [
+        (b"21", 0xc5f2_f8ec, 0),
+        (b"foobar", 0xd0e4_7bbe, 6),
+        (b"a-little-bit-long-string", 0xc53b_1da0, 8),
+        (b"a-little-bit-longer-string", 0xa768_c9c3, 11),
+        (
+            b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
+            0xfc7d_49cd,
+            5,
+        ),
+        (b"abc", 0x1c94_221b, 3),
+        (b"kafka", 0xd067_cf64, 4),
+        (b"giberish123456789", 0x8f55_2b0c, 8),
+        (b"eAmbleWillBeRemoved,ThePrePartThatIs", 0xe0e4_e09e, 10),
+        (b"AmbleWillBeRemoved,ThePrePartThatIs", 0x62b8_b43f, 3),
+        (b"", 0x106e_08d9, 9),
+        (b"a", 0xa2d0_b27c, 4),
+        (b"ab", 0x12d8_262a, 2),
+        (b"123456789", 0x9362_de66, 6),
+        (b"\x00 ", 0x42de_cd0e, 6),
+        (b"foo", 0x23a2_56d0, 8),
+        (b"bar", 0x3af2_4dc1, 9),
+        (b"baz", 0x75a2_56a0, 0),
+        (b"sarama", 0x2df0_f2c7, 3),
+        (b"\xa4", 0x15e3_842e, 6),
+    ];
+
+    #[test]
+    fn kafkas_partitions_are_kafkas_bit_for_bit() {
+        let router = router(Partitioner::Kafka, 12);
+        for (key, hash, partition) in VECTORS {
+            assert_eq!(murmur2(key), hash, "{key:?}");
+            assert_eq!(router.of_key(key).unwrap().get(), partition, "{key:?}");
+        }
+        assert_eq!(murmur2(&1_i64.to_be_bytes()), 0x7d32_dfac);
+    }
+
+    #[test]
+    fn a_key_keeps_its_partition_and_an_empty_key_is_a_key() {
+        let router = router(Partitioner::Xxh3, 7);
+        let never = || unreachable!("it has a key");
+        for key in [&b""[..], b"customer-7", b"customer-9"] {
+            let first = router.route(Some(key), never).unwrap();
+            assert_eq!(router.route(Some(key), never).unwrap(), first);
+        }
+    }
+
+    #[test]
+    fn what_has_no_key_takes_each_partition_in_turn() {
+        let router = router(Partitioner::Xxh3, 3);
+        let taken: Vec<u32> = (0..6)
+            .map(|_| router.route(None, || router.turn()).unwrap().get())
+            .collect();
+        assert_eq!(taken, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn round_robin_ignores_keys() {
+        let router = router(Partitioner::RoundRobin, 3);
+        let taken: Vec<u32> = (0..4)
+            .map(|_| router.route(Some(b"same"), || router.turn()).unwrap().get())
+            .collect();
+        assert_eq!(taken, [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_function_of_the_host_is_asked_and_checked() {
+        let by_length = |f: fn(&[u8], u32) -> u32| {
+            Router::new(Partitioner::Custom("length".into()), Some(Arc::new(f)), 4)
+        };
+        let good = by_length(|key, count| key.len() as u32 % count);
+        assert_eq!(good.of_key(b"abcdef").unwrap().get(), 2);
+        let wild = by_length(|_, count| count);
+        assert!(matches!(
+            wild.of_key(b"a"),
+            Err(Error::InvalidSetting {
+                setting: "partitioner",
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn a_function_that_was_not_given_is_named() {
+        let router = router(Partitioner::Custom("crc-v1".into()), 4);
+        let error = router.of_key(b"a").unwrap_err().to_string();
+        assert!(error.contains("crc-v1"), "{error}");
+    }
+}

@@ -1,0 +1,347 @@
+//! What a topic should be, what it is, and that the two agree.
+
+use std::time::Duration;
+
+use super::policy::{Compaction, Partitioner, Retention, RetentionTime};
+use crate::entry::TimestampType;
+use crate::error::{Error, Result};
+use crate::partition::settings::{Compression, Durability, Settings};
+
+/// A topic of more partitions is refused: each costs a directory, a file and some memory.
+const MAX_PARTITIONS: u32 = 100_000;
+
+/// What a topic should be. Unset settings take the default when the topic is made and never conflict when it is opened.
+///
+/// ```
+/// use thalweg::{Durability, Log, TopicConfig};
+///
+/// let log = Log::in_memory();
+/// let clicks = TopicConfig::new().partitions(4).durability(Durability::Process);
+/// let topic = log.topic_or_create("clicks", clicks)?;
+/// assert_eq!(topic.settings().partitions, 4);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "it changes nothing before a topic is made with it"]
+pub struct TopicConfig {
+    partitions: Option<u32>,
+    partitioner: Option<Partitioner>,
+    durability: Option<Durability>,
+    retention: Option<Retention>,
+    compaction: Option<Compaction>,
+    timestamps: Option<TimestampType>,
+    retention_time: Option<RetentionTime>,
+    timestamp_limits: Option<(Duration, Duration)>,
+    compression: Option<Compression>,
+    index_interval: Option<u32>,
+    segment_bytes: Option<u64>,
+    segment_age: Option<Duration>,
+    offset_span: Option<u32>,
+    max_record_bytes: Option<u32>,
+    max_batch_bytes: Option<u32>,
+}
+
+impl TopicConfig {
+    /// Every setting at its default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many partitions, from 1 to 100,000. 1 unless set.
+    pub fn partitions(mut self, n: u32) -> Self {
+        self.partitions = Some(n);
+        self
+    }
+
+    /// How a record finds its partition. [`Partitioner::Xxh3`] unless set.
+    pub fn partitioner(mut self, how: Partitioner) -> Self {
+        self.partitioner = Some(how);
+        self
+    }
+
+    /// What `Ok` from an append means. [`Durability::Power`] unless set.
+    pub fn durability(mut self, level: Durability) -> Self {
+        self.durability = Some(level);
+        self
+    }
+
+    /// How much is kept. Everything unless set. (Stored; this version does not remove anything yet.)
+    pub fn retention(mut self, keep: Retention) -> Self {
+        self.retention = Some(keep);
+        self
+    }
+
+    /// Keeps the latest record of each key; records without a key are refused. Not compacted unless set. (Stored; this
+    /// version does not compact yet.)
+    pub fn compacted(mut self, how: Compaction) -> Self {
+        self.compaction = Some(how);
+        self
+    }
+
+    /// Which time a record shows. [`TimestampType::EventTime`] unless set.
+    pub fn timestamps(mut self, of: TimestampType) -> Self {
+        self.timestamps = Some(of);
+        self
+    }
+
+    /// Which time the age of a record is counted from. [`RetentionTime::Smaller`] unless set.
+    pub fn retention_time(mut self, from: RetentionTime) -> Self {
+        self.retention_time = Some(from);
+        self
+    }
+
+    /// How far an event time may lie before and after the clock of the log. Unlimited unless set.
+    pub fn timestamp_limits(mut self, before: Duration, after: Duration) -> Self {
+        self.timestamp_limits = Some((before, after));
+        self
+    }
+
+    /// How record batches are stored. [`Compression::None`] unless set.
+    pub fn compression(mut self, how: Compression) -> Self {
+        self.compression = Some(how);
+        self
+    }
+
+    /// Bytes between two entries of a segment's index. 4096 unless set.
+    pub fn index_interval(mut self, bytes: u32) -> Self {
+        self.index_interval = Some(bytes);
+        self
+    }
+
+    /// Size in bytes at which the next segment is begun.
+    pub fn segment_bytes(mut self, n: u64) -> Self {
+        self.segment_bytes = Some(n);
+        self
+    }
+
+    /// Age at which the next segment is begun, counted from its first append.
+    pub fn segment_age(mut self, age: Duration) -> Self {
+        self.segment_age = Some(age);
+        self
+    }
+
+    /// Offsets that one segment may cover, which bounds the gap that recovery may leave. 2²⁴ unless set.
+    pub fn offset_span(mut self, n: u32) -> Self {
+        self.offset_span = Some(n);
+        self
+    }
+
+    /// Bytes that one record may have. 1 MiB unless set.
+    pub fn max_record_bytes(mut self, n: u32) -> Self {
+        self.max_record_bytes = Some(n);
+        self
+    }
+
+    /// Bytes that one record batch may have. 8 MiB unless set.
+    pub fn max_batch_bytes(mut self, n: u32) -> Self {
+        self.max_batch_bytes = Some(n);
+        self
+    }
+
+    /// The description of a new topic.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidSetting`, naming it.
+    pub(super) fn resolve(self) -> Result<Description> {
+        let default = Settings::default();
+        let settings = Settings {
+            durability: self.durability.unwrap_or(default.durability),
+            segment_bytes: self.segment_bytes.unwrap_or(default.segment_bytes),
+            segment_age: self.segment_age.or(default.segment_age),
+            offset_span: self.offset_span.unwrap_or(default.offset_span),
+            index_interval: self.index_interval.unwrap_or(default.index_interval),
+            max_record_bytes: self.max_record_bytes.unwrap_or(default.max_record_bytes),
+            max_batch_bytes: self.max_batch_bytes.unwrap_or(default.max_batch_bytes),
+            timestamps: self.timestamps.unwrap_or(default.timestamps),
+            timestamp_limits: self.timestamp_limits.or(default.timestamp_limits),
+            compression: self.compression.unwrap_or(default.compression),
+            keyed: self.compaction.is_some(),
+        };
+        let description = Description {
+            partitions: self.partitions.unwrap_or(1),
+            partitioner: self.partitioner.unwrap_or_default(),
+            settings,
+            retention: self.retention.unwrap_or_default(),
+            retention_time: self.retention_time.unwrap_or_default(),
+            compaction: self.compaction,
+        };
+        description.check()?;
+        Ok(description)
+    }
+
+    /// Does the stored topic agree with what was set and cannot change?
+    ///
+    /// # Errors
+    ///
+    /// `ConfigMismatch`, with the stored value.
+    pub(super) fn agree(&self, name: &str, stored: &Description) -> Result<()> {
+        let mismatch = |setting, stored: String| Error::ConfigMismatch {
+            topic: name.into(),
+            setting,
+            stored: stored.into(),
+        };
+        if self
+            .partitions
+            .is_some_and(|wanted| wanted != stored.partitions)
+        {
+            return Err(mismatch("partitions", stored.partitions.to_string()));
+        }
+        if self
+            .partitioner
+            .as_ref()
+            .is_some_and(|wanted| *wanted != stored.partitioner)
+        {
+            return Err(mismatch("partitioner", format!("{:?}", stored.partitioner)));
+        }
+        Ok(())
+    }
+}
+
+/// What a topic is: every setting has a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Description {
+    pub(super) partitions: u32,
+    pub(super) partitioner: Partitioner,
+    pub(super) settings: Settings,
+    pub(super) retention: Retention,
+    pub(super) retention_time: RetentionTime,
+    pub(super) compaction: Option<Compaction>,
+}
+
+impl Description {
+    pub(super) fn check(&self) -> Result<()> {
+        if !(1..=MAX_PARTITIONS).contains(&self.partitions) {
+            return Err(Error::invalid(
+                "partitions",
+                format!("must be from 1 to {MAX_PARTITIONS}"),
+            ));
+        }
+        if self.partitioner == Partitioner::Custom("".into()) {
+            return Err(Error::invalid(
+                "partitioner",
+                "a function of the host needs a name",
+            ));
+        }
+        self.retention.check()?;
+        self.compaction.map_or(Ok(()), Compaction::check)?;
+        self.settings.check()
+    }
+}
+
+/// What a topic is, as [`Topic::settings`](crate::Topic::settings) shows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TopicSettings {
+    /// How many there are.
+    pub partitions: u32,
+    /// How a record finds one of them.
+    pub partitioner: Partitioner,
+    /// What `Ok` from an append means.
+    pub durability: Durability,
+    /// How much is kept.
+    pub retention: Retention,
+    /// Size in bytes at which the next segment is begun.
+    pub segment_bytes: u64,
+    /// Bytes that one record may have.
+    pub max_record_bytes: u32,
+}
+
+impl From<&Description> for TopicSettings {
+    fn from(description: &Description) -> Self {
+        TopicSettings {
+            partitions: description.partitions,
+            partitioner: description.partitioner.clone(),
+            durability: description.settings.durability,
+            retention: description.retention,
+            segment_bytes: description.settings.segment_bytes,
+            max_record_bytes: description.settings.max_record_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: TopicConfig) -> &'static str {
+        match config.resolve() {
+            Err(Error::InvalidSetting { setting, .. }) => setting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_name_of_the_setting() {
+        let new = TopicConfig::new;
+        assert_eq!(refused(new().partitions(0)), "partitions");
+        assert_eq!(refused(new().partitions(1_000_000)), "partitions");
+        assert_eq!(
+            refused(new().partitioner(Partitioner::Custom("".into()))),
+            "partitioner"
+        );
+        assert_eq!(
+            refused(new().retention(Retention::new().bytes(0))),
+            "retention"
+        );
+        assert_eq!(refused(new().segment_bytes(u64::MAX)), "segment_bytes");
+        assert_eq!(refused(new().offset_span(0)), "offset_span");
+        let interval = Durability::Interval {
+            time: Duration::ZERO,
+            bytes: 1,
+        };
+        assert_eq!(refused(new().durability(interval)), "durability");
+    }
+
+    #[test]
+    fn what_is_unset_never_conflicts() {
+        let stored = TopicConfig::new()
+            .partitions(4)
+            .partitioner(Partitioner::Kafka)
+            .resolve()
+            .unwrap();
+        TopicConfig::new()
+            .segment_bytes(1 << 20)
+            .agree("t", &stored)
+            .unwrap();
+        TopicConfig::new()
+            .partitions(4)
+            .agree("t", &stored)
+            .unwrap();
+    }
+
+    #[test]
+    fn what_differs_and_cannot_change_is_named_with_its_stored_value() {
+        let stored = TopicConfig::new().partitions(4).resolve().unwrap();
+        let error = TopicConfig::new()
+            .partitions(5)
+            .agree("orders", &stored)
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::ConfigMismatch { setting: "partitions", stored, .. } if &**stored == "4")
+        );
+        let error = TopicConfig::new()
+            .partitioner(Partitioner::Kafka)
+            .agree("orders", &stored);
+        assert!(matches!(
+            error,
+            Err(Error::ConfigMismatch {
+                setting: "partitioner",
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn a_compacted_topic_wants_keys() {
+        assert!(
+            TopicConfig::new()
+                .compacted(Compaction::new())
+                .resolve()
+                .unwrap()
+                .settings
+                .keyed
+        );
+        assert!(!TopicConfig::new().resolve().unwrap().settings.keyed);
+    }
+}

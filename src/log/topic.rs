@@ -1,0 +1,272 @@
+//! Topics: where records go in, each to its partition.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::config::{self, Config};
+use super::description;
+use super::inner::Inner;
+use super::policy::Partitioner;
+use super::routing::{CustomPartitioner, Router};
+use super::settings::{Description, TopicSettings};
+use crate::error::{Error, Result};
+use crate::format::names;
+use crate::offset::{Offset, PartitionId, Position, TopicPartition};
+use crate::partition::Partition;
+use crate::partition::home::{Home, Owner};
+use crate::partition::place::Place;
+use crate::partition::report::RecoveryReport;
+use crate::record::Record;
+
+/// A named stream split into partitions: where you write. A cheap clone, `Send + Sync`; it keeps its log open.
+///
+/// ```
+/// use thalweg::{Log, TopicConfig};
+///
+/// let log = Log::in_memory();
+/// let orders = log.create_topic("orders", TopicConfig::new().partitions(4))?;
+/// let first = orders.append(("customer-7", "2 x espresso"))?;
+/// let second = orders.append(("customer-7", "1 x flat white"))?;
+/// assert_eq!(first.partition(), second.partition());
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Topic {
+    pub(super) core: Arc<TopicCore>,
+    /// Keeps the log open.
+    pub(super) _open: Arc<Inner>,
+}
+
+/// What an open log keeps of a topic.
+pub(super) struct TopicCore {
+    name: Arc<str>,
+    uuid: u128,
+    description: Description,
+    router: Router,
+    /// One handle each, whether it was ever written or not: an unused partition has no file.
+    pub(super) partitions: Vec<Partition>,
+}
+
+/// Where the topic is, and what was read of it.
+pub(super) struct Opening {
+    pub(super) dir: PathBuf,
+    pub(super) read: config::Read,
+    pub(super) custom: Option<CustomPartitioner>,
+}
+
+impl TopicCore {
+    /// Opens all partitions: reads, and changes nothing. Damage in a partition is a finding, and that partition's alone.
+    pub(super) fn open(
+        opening: Opening,
+        home: &Arc<Home>,
+        report: &mut RecoveryReport,
+    ) -> Result<TopicCore> {
+        let Opening { dir, read, custom } = opening;
+        let name: Arc<str> = read.description.name.as_str().into();
+        let uuid = read.description.topic;
+        let description = description::read(&read.description, &read.path)?;
+        let config = Config::new(
+            &home.ground.storage,
+            &home.evidence,
+            read.file,
+            read.description,
+        );
+        let mut partitions = Vec::with_capacity(description.partitions as usize);
+        for number in 0..description.partitions {
+            let id = PartitionId::new(number);
+            let place = Place {
+                dir: dir.join(names::partition_dir(number)),
+                at: TopicPartition::shared(Arc::clone(&name), id),
+                topic: uuid,
+                used: config.is_used(id),
+            };
+            let owner = Arc::clone(&config) as Arc<dyn Owner>;
+            let settings = description.settings.clone();
+            partitions.push(Partition::open(
+                place,
+                Arc::clone(home),
+                owner,
+                settings,
+                report,
+            )?);
+        }
+        let router = Router::new(
+            description.partitioner.clone(),
+            custom,
+            description.partitions,
+        );
+        Ok(TopicCore {
+            name,
+            uuid,
+            description,
+            router,
+            partitions,
+        })
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn uuid(&self) -> u128 {
+        self.uuid
+    }
+
+    pub(super) fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn partition(&self, id: PartitionId) -> Option<&Partition> {
+        self.partitions.get(id.get() as usize)
+    }
+
+    fn routed(&self, id: PartitionId) -> &Partition {
+        self.partition(id)
+            .expect("the router chooses among the partitions there are")
+    }
+}
+
+impl Topic {
+    /// The name of the topic.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Appends one record to the partition of its key; records without a key go to each partition in turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::append`]; [`Error::InvalidSetting`] if the topic's partitioner is a function of the host that was not
+    /// given when the log was opened.
+    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
+        let record = record.into();
+        let router = &self.core.router;
+        let id = router.route(record.key(), || router.turn())?;
+        self.core.routed(id).append(record)
+    }
+
+    /// Appends records, those for one partition as one atomic batch; positions in the order given. Records without a key
+    /// stay together in one partition, a different one at each call. (A partitioner that ignores keys spreads all of them.)
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append). If it fails after the batch of another partition was written,
+    /// [`Error::Indeterminate`] says so: some of the records are there.
+    pub fn append_all<'a, R: Into<Record<'a>>>(
+        &self,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<Position>> {
+        let router = &self.core.router;
+        let keyless = OnceCell::new();
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut count = 0;
+        for record in records {
+            let record = record.into();
+            let id = router.route(record.key(), || *keyless.get_or_init(|| router.turn()))?;
+            let found = parts.binary_search_by_key(&id, |part| part.id);
+            let at = found.unwrap_or_else(|at| {
+                parts.insert(
+                    at,
+                    Part {
+                        id,
+                        places: Vec::new(),
+                        records: Vec::new(),
+                    },
+                );
+                at
+            });
+            parts[at].places.push(count);
+            parts[at].records.push(record);
+            count += 1;
+        }
+        self.append_parts(parts, count)
+    }
+
+    fn append_parts(&self, parts: Vec<Part<'_>>, count: usize) -> Result<Vec<Position>> {
+        let mut positions: Vec<Option<Position>> = vec![None; count];
+        for (done, part) in parts.into_iter().enumerate() {
+            let partition = self.core.routed(part.id);
+            let at = partition.topic_partition();
+            let offsets = partition
+                .append_all(part.records)
+                .map_err(|e| if done == 0 { e } else { partly(&at, e) })?;
+            for (place, offset) in part.places.into_iter().zip(offsets.start.get()..) {
+                positions[place] = Some(at.at(Offset::new(offset)));
+            }
+        }
+        Ok(positions.into_iter().flatten().collect())
+    }
+
+    /// One partition, to look at or to write to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if the topic has no such partition.
+    pub fn partition(&self, id: impl Into<PartitionId>) -> Result<Partition> {
+        let id = id.into();
+        let found = self.core.partition(id).cloned();
+        found.ok_or_else(|| Error::not_found("partition", &format!("{}-{id}", self.name())))
+    }
+
+    /// All partitions, from 0.
+    pub fn partitions(&self) -> Vec<Partition> {
+        self.core.partitions.clone()
+    }
+
+    /// The partition of records with this key. (For a [`Partitioner`] that ignores keys, or a function of the host that was
+    /// not given, the first.)
+    pub fn partition_for(&self, key: &[u8]) -> PartitionId {
+        self.core.router.of_key(key).unwrap_or(PartitionId::new(0))
+    }
+
+    /// What the topic is.
+    pub fn settings(&self) -> TopicSettings {
+        self.core.description().into()
+    }
+
+    pub(crate) fn uuid(&self) -> u128 {
+        self.core.uuid
+    }
+}
+
+/// The records of one call that go to one partition.
+struct Part<'a> {
+    id: PartitionId,
+    /// Which of the call's records these are.
+    places: Vec<usize>,
+    records: Vec<Record<'a>>,
+}
+
+/// An error for one partition's batch, after the batch of another was written.
+fn partly(at: &TopicPartition, error: Error) -> Error {
+    match error {
+        unknown @ Error::Indeterminate { .. } => unknown,
+        rejected => Error::indeterminate(Some(at), rejected),
+    }
+}
+
+/// How a custom partitioner of this name was given, if it is needed.
+pub(super) fn custom_for(
+    how: &Partitioner,
+    given: &[(String, CustomPartitioner)],
+) -> Option<CustomPartitioner> {
+    let Partitioner::Custom(wanted) = how else {
+        return None;
+    };
+    given
+        .iter()
+        .rev()
+        .find(|(name, _)| name.as_str() == wanted)
+        .map(|(_, f)| Arc::clone(f))
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Topic")
+            .field("name", &self.name())
+            .field("partitions", &self.core.partitions.len())
+            .finish_non_exhaustive()
+    }
+}
