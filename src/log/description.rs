@@ -83,6 +83,7 @@ pub(super) fn read(stored: &TopicDescription, file: &Path) -> Result<Description
             timestamp_limits: stored.timestamp_limits,
             compression: compression(stored.compression, file)?,
             keyed: stored.compaction.is_some(),
+            first_offset: 0,
         },
         retention: Retention {
             age: stored.retention_age,
