@@ -246,6 +246,10 @@ pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> Result<Option<Ve
     let io = |call, e| Error::io(call, path, e);
     let file = match storage.open(path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // A directory, a link or a pipe stands in its place.
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
+            return Err(Error::corruption(path, 0, None));
+        }
         other => other.map_err(|e| io("open", e))?,
     };
     let len = file.len().map_err(|e| io("read", e))?;

@@ -298,37 +298,25 @@ fn covered(home: &Home, place: &Place, slot: &Slot, live: &[Arc<Slot>]) -> Resul
     let Some(below) = live.iter().rposition(|other| other.base <= slot.base) else {
         return Ok(false);
     };
-    let Ok(segment) = slot.open_sealed(
-        &home.ground,
-        place,
-        home.log,
-        crate::entry::TimestampType::EventTime,
-    ) else {
+    let Some(end) = end_of(home, place, slot)? else {
         return Ok(true); // unfinished: it never was live
     };
-    let end = segment
-        .seal()
-        .map_or(slot.base, |seal| seal.footer.next_base);
-    let ends = |at: usize| -> Option<u64> {
-        let slot = live.get(at)?;
-        let segment = slot
-            .open_sealed(
-                &home.ground,
-                place,
-                home.log,
-                crate::entry::TimestampType::EventTime,
-            )
-            .ok()?;
-        Some(segment.seal()?.footer.next_base)
-    };
-    let reach = live[below..]
-        .iter()
-        .enumerate()
-        .map(|(n, other)| match ends(below + n) {
-            Some(end) => end,
-            None => other.base,
-        });
-    Ok(reach.max().is_some_and(|reach| reach >= end))
+    let mut reach = 0;
+    for other in &live[below..] {
+        reach = reach.max(end_of(home, place, other)?.unwrap_or(other.base));
+    }
+    Ok(reach >= end)
+}
+
+/// The offset at which a segment ends, by its footer or else by its batches; `None` if not even its header can be used.
+fn end_of(home: &Home, place: &Place, slot: &Slot) -> Result<Option<u64>> {
+    let times = crate::entry::TimestampType::EventTime;
+    let look = Slot::named(place, slot.base, slot.generation); // nothing of this look is kept
+    match look.open_sealed(&home.ground, place, home.log, times) {
+        Ok(segment) => Ok(segment.seal().map(|seal| seal.footer.next_base)),
+        Err(e) if e.is_corruption() => classify::readable_end(home, place, slot),
+        Err(e) => Err(e),
+    }
 }
 
 /// A last file whose header is not whole and that holds nothing: the roll that made it did not finish. It is made anew.

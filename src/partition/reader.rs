@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::segments::{Segments, Slot, lost};
+use super::segments::{Joint, Segments, Slot, lost};
 use super::{Inner, Partition};
 use crate::clock::Timestamp;
 use crate::entry::Block;
@@ -170,13 +170,10 @@ impl Cursor {
             self.here = None;
         }
         let Some(at) = segments.holding(self.next) else {
-            self.next = end;
-            return Ok(false);
+            return Err(self.all_missing(end));
         };
-        let slot = &segments.slots[at];
-        if slot.base > self.next {
-            self.next = slot.base.min(end);
-            return Ok(false);
+        if segments.slots[at].base > self.next {
+            return self.go_to_first(segments, end);
         }
         let segment = self.open(segments, at)?;
         let past = segment
@@ -198,7 +195,7 @@ impl Cursor {
         }
         let (position, _) = segment.locate(&self.inner.home.ground, self.next)?;
         self.here = Some(Here {
-            by_index: position > segment.header_len,
+            by_index: position != segment.header_len,
             segment,
             position,
         });
@@ -258,45 +255,73 @@ impl Cursor {
         }
         self.next = offset;
         self.here = Some(Here {
-            by_index: position > segment.header_len,
+            by_index: position != segment.header_len,
             segment: Arc::clone(segment),
             position,
         });
         Ok(())
     }
 
+    /// Records were written, and there is no segment left.
+    fn all_missing(&self, end: u64) -> Error {
+        let place = &self.inner.place;
+        Error::corruption(&place.dir, 0, lost(&place.at, self.next, end))
+    }
+
+    /// Goes over the gap before the first segment, if its header records one: otherwise segments are missing.
+    fn go_to_first(&mut self, segments: &Segments, end: u64) -> Result<bool> {
+        let first = self.open(segments, 0)?;
+        if let Some(lost) = lost(&self.inner.place.at, self.next, first.header.expected) {
+            return Err(Error::corruption(first.path(), 0, Some(lost)));
+        }
+        self.next = first.base().min(end);
+        Ok(false)
+    }
+
     /// A gap between two segments is legal if the second one records it.
     fn check_behind(&self, segment: &Segment, segments: &Segments, at: usize) -> Result<()> {
         let behind = self.open(segments, at)?;
-        segments.slots[at].check_link(&behind, segment)
+        let from = segment.seal().map_or(self.next, |seal| seal.footer.next_base);
+        match self.joint(segments, at, &behind) {
+            Joint::Missing(to) => match lost(&self.inner.place.at, from.max(self.next), to) {
+                None => Ok(()), // told before
+                lost => Err(Error::corruption(behind.path(), 0, lost)),
+            },
+            Joint::Whole | Joint::Broken => Ok(()),
+        }
     }
 
+    /// Opens the segment at a place of the list, and looks whether it belongs behind the one before.
     fn open(&self, segments: &Segments, at: usize) -> Result<Arc<Segment>> {
         let inner = &*self.inner;
         let slot: &Slot = &segments.slots[at];
-        if let Some(segment) = slot.opened() {
-            if at > 0 {
-                self.check_chain(segments, at, segment)?;
-            }
-            return Ok(Arc::clone(segment));
-        }
         let times = inner.settings().timestamps;
         let opened = slot.open_sealed(&inner.home.ground, &inner.place, inner.home.log, times);
         let segment = opened.map_err(|e| self.lost_segment(segments, at, e))?;
-        self.check_chain(segments, at, &segment)?;
+        if let Joint::Broken = self.joint(segments, at, &segment) {
+            let broken = Error::corruption(&slot.path, 0, None);
+            return Err(self.lost_segment(segments, at, broken));
+        }
         Ok(segment)
     }
 
-    /// The link to the segment before, when both are open.
-    fn check_chain(&self, segments: &Segments, at: usize, segment: &Segment) -> Result<()> {
-        match at
-            .checked_sub(1)
-            .and_then(|before| segments.slots[before].opened())
-        {
-            Some(before) if before.seal().is_some() => {
-                segments.slots[at].check_link(segment, before)
-            }
-            _ => Ok(()),
+    /// How the segment at a place follows the one before. One that cannot be opened, or is not sealed, says nothing.
+    fn joint(&self, segments: &Segments, at: usize, segment: &Segment) -> Joint {
+        let slot = &segments.slots[at];
+        let Some(before) = at.checked_sub(1).filter(|_| !slot.is_linked()) else {
+            return Joint::Whole;
+        };
+        let inner = &*self.inner;
+        let times = inner.settings().timestamps;
+        let before = segments.slots[before].open_sealed(
+            &inner.home.ground,
+            &inner.place,
+            inner.home.log,
+            times,
+        );
+        match before {
+            Ok(before) if before.seal().is_some() => slot.joint(segment, &before),
+            _ => Joint::Whole,
         }
     }
 

@@ -98,25 +98,32 @@ impl Slot {
         Ok(Arc::clone(self.segment.get_or_init(|| Arc::new(segment))))
     }
 
-    /// Is this the successor of `before`? Asked once.
-    pub(crate) fn check_link(&self, segment: &Segment, before: &Segment) -> Result<()> {
-        if self.linked.get().is_some() {
-            return Ok(());
-        }
+    pub(crate) fn is_linked(&self) -> bool {
+        self.linked.get().is_some()
+    }
+
+    /// How this segment, now open, follows `before`, which is sealed. That it does is remembered.
+    pub(crate) fn joint(&self, segment: &Segment, before: &Segment) -> Joint {
         if follows(segment, before) {
             let _ = self.linked.set(());
-            return Ok(());
+            return Joint::Whole;
         }
-        let from = before
-            .seal()
-            .map_or(before.base(), |seal| seal.footer.next_base);
-        let lost = lost(
-            place_of(segment),
-            from.min(segment.base()),
-            segment.base().max(from),
-        );
-        Err(Error::corruption(&self.path, 0, lost))
+        match before.seal() {
+            Some(seal) if segment.header.expected > seal.footer.next_base => {
+                Joint::Missing(segment.header.expected)
+            }
+            _ => Joint::Broken,
+        }
     }
+}
+
+/// How a segment hangs together with the one before it in the list.
+pub(crate) enum Joint {
+    Whole,
+    /// Segments between them are missing, up to this offset.
+    Missing(u64),
+    /// They overlap, or one of them is not the one it was.
+    Broken,
 }
 
 /// Does the chain of links and offsets hold from `before` to `segment`?
@@ -129,10 +136,6 @@ pub(crate) fn follows(segment: &Segment, before: &Segment) -> bool {
         && segment.header.base >= seal.footer.next_base
         && (segment.header.expected == after_last
             || segment.header.expected == seal.footer.next_base)
-}
-
-fn place_of(segment: &Segment) -> &crate::offset::TopicPartition {
-    &segment.at
 }
 
 /// `None` for an empty range.

@@ -270,6 +270,9 @@ fn search(
     let mut at = from;
     while at + HEADER_LEN as u64 <= len {
         let bytes = stream.at(at, HEADER_LEN + 255)?;
+        if bytes.len() < HEADER_LEN {
+            break; // somebody has cut the file
+        }
         match bytes.windows(2).position(|pair| pair == sync) {
             Some(0) => {}
             Some(skip) => {
