@@ -226,8 +226,9 @@ impl Cursor {
     /// The offset from which on to read, to read everything up to the next offset in one go.
     pub(crate) fn stretch_start(&mut self) -> Result<u64> {
         let segments = self.inner.segments();
-        let Some(at) = segments.holding(self.next) else {
-            return Ok(self.next);
+        let holding = segments.holding(self.next);
+        let Some(at) = holding.filter(|&at| segments.slots[at].base <= self.next) else {
+            return Ok(segments.log_start); // a gap before the first segment: nothing stands in it
         };
         let segment = self.open(&segments, at)?;
         Ok(segment
