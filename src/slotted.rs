@@ -137,13 +137,14 @@ impl SlottedFile {
         Ok(next)
     }
 
-    /// Makes sure that the newest slot is durable before the other one is overwritten.
-    fn settle(&mut self, storage: &dyn Storage) -> Result<()> {
+    /// Makes sure that the newest slot is durable: before the other one is overwritten, and before anything rests on it.
+    pub(crate) fn settle(&mut self, storage: &dyn Storage) -> Result<()> {
         if let Trust::Read(payload) = &self.trust {
             let bytes = slots::encode_slot(self.kind, self.generation, payload, self.slot_size)
                 .expect("what was read from a slot fits into it");
             self.overwrite(storage, self.generation, &bytes)
                 .map_err(certain)?;
+            sync_parent(storage, &self.path)?;
             self.trust = Trust::Synced;
         }
         Ok(())

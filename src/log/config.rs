@@ -96,4 +96,8 @@ impl Owner for Config {
         stored.description = changed;
         Ok(())
     }
+
+    fn settle(&self) -> Result<()> {
+        self.stored.lock().file.settle(&*self.storage)
+    }
 }

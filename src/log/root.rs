@@ -126,6 +126,7 @@ fn create(storage: &dyn Storage, dir: &Path) -> Result<()> {
             &ledger::description().encode(),
         )?;
     }
+    sync_dir(storage, &dir.join(names::LEDGER))?; // an interrupted creation may have made it, and not got so far
     // 4. The directory's own name, as far up as this process may say.
     if let Some(parent) = dir.parent() {
         match storage.sync_dir(parent) {

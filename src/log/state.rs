@@ -14,10 +14,11 @@ use super::root::Root;
 use crate::error::{Error, Result};
 use crate::format::Bad;
 use crate::format::names;
+use crate::format::slots::SlotFile;
 use crate::format::state::{self, Entry, Point};
 use crate::io::{File, OpenMode, Storage, write_full};
 use crate::partition::home::Evidence;
-use crate::slotted::{read_whole, remove_if_there, sync_parent, temporary};
+use crate::slotted::{SlottedFile, read_whole, remove_if_there, sync_parent, temporary};
 
 /// `STATE` is rewritten above this size, and above twice what the last rewrite left.
 const REWRITE_ABOVE: u64 = 4 << 20;
@@ -115,6 +116,15 @@ impl State {
     /// Has this opening written anything?
     pub(super) fn has_opened(&self) -> bool {
         self.writer.lock().number.is_some()
+    }
+
+    /// An earlier process may have left the newest topics in the cache alone. Their records, and `OPEN`, rest on them.
+    fn settle_catalogue(&self) -> Result<()> {
+        let path = self.path.with_file_name(names::CATALOGUE);
+        match SlottedFile::open(&*self.storage, &path, SlotFile::Catalogue)? {
+            Some((mut file, _)) => file.settle(&*self.storage),
+            None => Ok(()),
+        }
     }
 
     /// Marks the log clean: every partition ends where its newest `POINT` says. Nothing to do if nothing was written.
@@ -285,6 +295,9 @@ impl Evidence for State {
         }
         if writer.closed {
             return Err(Error::Closed);
+        }
+        if !self.read.clean {
+            self.settle_catalogue()?;
         }
         let number = writer.known.next_number(writer.seen);
         let open = writer.known.open_entry(number, self.here);

@@ -58,6 +58,8 @@ pub(crate) trait Evidence: Send + Sync {
 pub(crate) trait Owner: Send + Sync {
     /// Makes it durable that this partition has a directory with a first segment, before its first record batch.
     fn mark_used(&self, partition: PartitionId) -> Result<()>;
+    /// Makes durable what an earlier process may have left in the cache alone: which partitions are in use.
+    fn settle(&self) -> Result<()>;
 }
 
 /// Work for the maintenance thread.

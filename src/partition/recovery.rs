@@ -72,6 +72,7 @@ impl Inner {
 
     fn do_work(&self, writer: &mut Writer, work: &Work) -> Result<()> {
         self.home.evidence.open_number()?; // 1
+        self.owner.settle()?;
         if let Some(cut) = &work.cut {
             self.keep_aside(cut)?; // 2
             let file = self.open_for_write(&cut.file)?;

@@ -69,6 +69,9 @@ impl Owner for Topic {
         self.0.store(true, Ordering::SeqCst);
         Ok(())
     }
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 struct Bench {
