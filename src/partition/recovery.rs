@@ -6,8 +6,8 @@
 //! 2. the tail to cut goes to `quarantine/`, synced, its directory too
 //! 3. the tail is cut
 //! 4. what may be in the cache alone is checked, written again in place, and synced (the cut with it); its directory too
-//! 5. a gap: the segment is sealed and the next one made behind it; an empty one is replaced through the manifest
-//! 6. leftovers are removed
+//! 5. leftovers are removed, before a manifest says that their generation is in use
+//! 6. a gap: the segment is sealed and the next one made behind it; an empty one is replaced through the manifest
 //! 7. a recovery point, un-synced
 
 use std::ops::Range;
@@ -24,6 +24,7 @@ use crate::format::wire::Seed;
 use crate::io::{File, OpenMode, write_full};
 use crate::segment::active::ActiveSegment;
 use crate::segment::scan::{Stream, sound};
+use crate::slotted::{remove_if_there, sync_parent};
 
 /// Bytes that are copied at once.
 const COPY: usize = 1 << 20;
@@ -49,10 +50,10 @@ impl Inner {
 
     /// Steps 9 to 14, if they are not done. No space leaves them for later: the partition is read meanwhile.
     pub(crate) fn finish_work(&self, writer: &mut Writer) -> Result<()> {
-        let Some(work) = writer.work.take() else {
+        let Some(mut work) = writer.work.take() else {
             return Ok(());
         };
-        match self.do_work(writer, &work) {
+        match self.do_work(writer, &mut work) {
             Ok(()) => {
                 self.made_durable(writer.next);
                 self.keep_point(writer);
@@ -70,7 +71,8 @@ impl Inner {
         }
     }
 
-    fn do_work(&self, writer: &mut Writer, work: &Work) -> Result<()> {
+    /// What is done is taken out of `work`: a second try must not cut what was written since the first.
+    fn do_work(&self, writer: &mut Writer, work: &mut Work) -> Result<()> {
         self.home.evidence.open_number()?; // 1
         self.owner.settle()?;
         if let Some(cut) = &work.cut {
@@ -82,22 +84,29 @@ impl Inner {
                 file.sync_data()
                     .map_err(|e| Error::io("sync", &cut.file, e))?;
             }
+            work.cut = None;
         }
         if let Some((path, range)) = &work.distrust {
             self.write_again(path, range)?; // 4
+            work.distrust = None;
         }
+        self.remove_leftovers(&work.leftovers)?; // 5
+        work.leftovers.clear();
         if let Some(base) = work.gap {
-            self.leave_gap(writer, base)?; // 5
-        }
-        for path in &work.leftovers {
-            match self.home.ground.storage.remove_file(path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", path, e));
-                }
-                _ => {} // 6
-            }
+            self.leave_gap(writer, base)?; // 6
         }
         Ok(())
+    }
+
+    fn remove_leftovers(&self, leftovers: &[PathBuf]) -> Result<()> {
+        let storage = &*self.home.ground.storage;
+        for path in leftovers {
+            remove_if_there(storage, path)?;
+        }
+        match leftovers.first() {
+            Some(path) => sync_parent(storage, path),
+            None => Ok(()),
+        }
     }
 
     fn open_for_write(&self, path: &Path) -> Result<Arc<dyn File>> {
