@@ -249,7 +249,8 @@ impl Last<'_> {
             && self.len >= (SEGMENT_HEADER_LEN + FOOTER_LEN) as u64
             && self.footer_before(self.len)?.is_some()
         {
-            return self.sealed(slot, self.len - FOOTER_LEN as u64, None);
+            let verdict = self.sealed(slot, self.len - FOOTER_LEN as u64, None)?;
+            return Ok(self.with_gap(verdict, report));
         }
         let scan = self.scan(&start)?;
         if let ScanStop::Sealed(_) = scan.stop {
@@ -257,13 +258,22 @@ impl Last<'_> {
                 distrust: self.distrust(self.len),
                 ..Work::default()
             };
-            return self.sealed(slot, scan.end, Some(work));
+            let verdict = self.sealed(slot, scan.end, Some(work))?;
+            return Ok(self.with_gap(verdict, report));
         }
         let tail = self.tail(&scan, remade)?;
         if tail == Tail::Damaged {
             return self.damaged(slot, &scan, report);
         }
         Ok(self.cut(slot, &start, scan, tail, report))
+    }
+
+    /// Says that the partition goes on behind a gap: an earlier recovery sealed the segment for it, and got no further.
+    fn with_gap(&self, verdict: Verdict, report: &mut RecoveryReport) -> Verdict {
+        if let Some(from) = verdict.gap_from {
+            report.add(self.gap_finding(from, verdict.next));
+        }
+        verdict
     }
 
     /// Step 8.
