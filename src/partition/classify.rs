@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::examine::{Cut, Work};
 use super::home::Home;
 use super::place::Place;
+use super::quarantine;
 use super::report::{Finding, FindingKind, RecoveryReport};
 use super::segments::{Segments, Slot, lost, read_header};
 use super::settings::{OnSuspectTail, Settings};
@@ -265,7 +266,7 @@ impl Last<'_> {
         if tail == Tail::Damaged {
             return self.damaged(slot, &scan, report);
         }
-        Ok(self.cut(slot, &start, scan, tail, report))
+        self.cut(slot, &start, scan, tail, report)
     }
 
     /// Says that the partition goes on behind a gap: an earlier recovery sealed the segment for it, and got no further.
@@ -445,7 +446,7 @@ impl Last<'_> {
         scan: Scan,
         tail: Tail,
         report: &mut RecoveryReport,
-    ) -> Verdict {
+    ) -> Result<Verdict> {
         let mut work = Work {
             distrust: self.distrust(scan.end),
             ..Work::default()
@@ -455,7 +456,7 @@ impl Last<'_> {
                 file: self.path.clone(),
                 from: scan.end,
                 to: self.len,
-                quarantine: self.quarantine(scan.end),
+                quarantine: self.quarantine(scan.end)?,
             };
             report.add(self.cut_finding(&cut, tail, scan.next));
             work.cut = Some(cut);
@@ -484,17 +485,17 @@ impl Last<'_> {
             verdict.gap_from = Some(end.next);
             verdict.next = to;
         }
-        verdict
+        Ok(verdict)
     }
 
-    fn quarantine(&self, from: u64) -> PathBuf {
-        let at = &self.place.at;
-        let opening = self.header.open_number;
+    /// Where the tail is kept.
+    fn quarantine(&self, from: u64) -> Result<PathBuf> {
+        let (at, header) = (&self.place.at, &self.header);
         let name = format!(
-            "{at}-{:020}-{:08x}-{from}-{opening}",
-            self.header.base, self.header.generation
+            "{at}-{:020}-{:08x}-{from}-{}",
+            header.base, header.generation, header.open_number
         );
-        self.home.root.join("quarantine").join(name)
+        quarantine::place_for(self.home, &name, &*self.file, from..self.len).map_err(|e| self.io(e))
     }
 
     fn cut_finding(&self, cut: &Cut, tail: Tail, next: u64) -> Finding {

@@ -1,7 +1,8 @@
 //! One ordered sequence of records: appended by one writer at a time, read by anybody, without a lock between them.
 //!
 //! * [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
-//! * [`examine`] and [`classify`] say what is on disk at opening, [`recovery`] does what has to be done about it.
+//! * [`examine`] and [`classify`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
+//!   [`quarantine`] keeps what it cuts off.
 //! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
 
 mod classify;
@@ -11,6 +12,7 @@ pub(crate) mod home;
 mod manifest;
 pub(crate) mod place;
 pub(crate) mod progress;
+mod quarantine;
 pub(crate) mod reader;
 mod recovery;
 pub(crate) mod report;

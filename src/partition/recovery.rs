@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Inner;
-use super::examine::{Cut, Work};
+use super::examine::Work;
+use super::quarantine;
 use super::writer::{Health, Rear, Writer};
 use crate::error::{Error, Result};
 use crate::format::batch;
@@ -25,9 +26,6 @@ use crate::io::{File, OpenMode, write_full};
 use crate::segment::active::ActiveSegment;
 use crate::segment::scan::{Stream, sound};
 use crate::slotted::{remove_if_there, sync_parent};
-
-/// Bytes that are copied at once.
-const COPY: usize = 1 << 20;
 
 impl Inner {
     /// Before a write: may this partition be written, and is what recovery left done?
@@ -76,7 +74,7 @@ impl Inner {
         self.home.evidence.open_number()?; // 1
         self.owner.settle()?;
         if let Some(cut) = &work.cut {
-            self.keep_aside(cut)?; // 2
+            quarantine::keep_aside(&self.home, cut)?; // 2
             let file = self.open_for_write(&cut.file)?;
             file.set_len(cut.from)
                 .map_err(|e| Error::io("truncate", &cut.file, e))?; // 3
@@ -115,49 +113,6 @@ impl Inner {
             .storage
             .open(path, OpenMode::Write)
             .map_err(|e| Error::io("open", path, e))
-    }
-
-    /// Copies all of the tail, so that nothing is lost by cutting it.
-    fn keep_aside(&self, cut: &Cut) -> Result<()> {
-        let storage = &self.home.ground.storage;
-        let dir = cut.quarantine.parent().expect("a file in the quarantine");
-        match storage.create_dir(dir) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::io("create", dir, e));
-            }
-            _ => {}
-        }
-        let path = &cut.quarantine;
-        let copy = match storage.open(path, OpenMode::CreateNew) {
-            // An earlier try that did not finish: the tail is still there, so it is copied again.
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                storage.open(path, OpenMode::Write)
-            }
-            made => made,
-        };
-        let copy = copy.map_err(|e| Error::io("create", path, e))?;
-        let from = storage
-            .open(&cut.file, OpenMode::Read)
-            .map_err(|e| Error::io("open", &cut.file, e))?;
-        let mut stream = Stream::new(&*from, cut.to);
-        let mut at = cut.from;
-        while at < cut.to {
-            let bytes = stream
-                .at(at, COPY)
-                .map_err(|e| Error::io("read", &cut.file, e))?;
-            if bytes.is_empty() {
-                break; // cut already, by an earlier try
-            }
-            write_full(&*copy, bytes, at - cut.from).map_err(|e| Error::io("write", path, e))?;
-            at += bytes.len() as u64;
-        }
-        copy.sync_all().map_err(|e| Error::io("sync", path, e))?;
-        storage
-            .sync_dir(dir)
-            .map_err(|e| Error::io("sync", dir, e))?;
-        storage
-            .sync_dir(&self.home.root)
-            .map_err(|e| Error::io("sync", &self.home.root, e))
     }
 
     /// The cache may hold what a failed write-back took from the medium: every batch is checked, and the same bytes are written
