@@ -36,12 +36,17 @@ impl Timestamp {
 
     /// This much later, in whole milliseconds; stops at [`MAX`](Self::MAX).
     pub(crate) fn plus(self, by: Duration) -> Self {
-        Timestamp(self.0.saturating_add(millis(by)))
+        Timestamp::saturated(i128::from(self.0) + millis(by))
     }
 
     /// This much earlier, in whole milliseconds; stops at [`MIN`](Self::MIN).
     pub(crate) fn minus(self, by: Duration) -> Self {
-        Timestamp(self.0.saturating_sub(millis(by)))
+        Timestamp::saturated(i128::from(self.0) - millis(by))
+    }
+
+    fn saturated(ms: i128) -> Self {
+        let bound = if ms < 0 { i64::MIN } else { i64::MAX };
+        Timestamp(i64::try_from(ms).unwrap_or(bound))
     }
 }
 
@@ -59,8 +64,9 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-fn millis(d: Duration) -> i64 {
-    i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
+/// The longest duration has 2⁷⁴ milliseconds, so that adding it to a timestamp cannot overflow.
+fn millis(d: Duration) -> i128 {
+    i128::try_from(d.as_millis()).unwrap_or(i128::from(i64::MAX))
 }
 
 /// What tells the time. Given once, through the builder of the log.
@@ -197,6 +203,8 @@ mod tests {
     fn moving_a_timestamp_stops_at_its_bounds() {
         assert_eq!(Timestamp::MAX.plus(Duration::from_secs(1)), Timestamp::MAX);
         assert_eq!(Timestamp::MIN.minus(Duration::MAX), Timestamp::MIN);
+        let now = Timestamp::from_millis(1_600_000_000_000);
+        assert_eq!(now.minus(Duration::MAX), Timestamp::MIN);
         assert_eq!(
             Timestamp::from_millis(5)
                 .minus(Duration::from_millis(7))

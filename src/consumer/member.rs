@@ -115,6 +115,7 @@ impl Member {
         let mut room = Room {
             records: self.settings.max_poll_records,
             bytes: self.settings.max_poll_bytes,
+            untouched: true,
         };
         let first = self.turn;
         self.turn = if self.sources.is_empty() {
@@ -164,6 +165,7 @@ impl Member {
                     *room = Room {
                         records: 0,
                         bytes: 0,
+                        untouched: false,
                     };
                     return Ok(());
                 }

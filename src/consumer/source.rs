@@ -39,6 +39,8 @@ enum State {
 pub(super) struct Room {
     pub(super) records: usize,
     pub(super) bytes: usize,
+    /// It has taken nothing yet: then what it reads first is taken, however large.
+    pub(super) untouched: bool,
 }
 
 impl Room {
@@ -48,9 +50,17 @@ impl Room {
 
     pub(super) fn take(&mut self, chunk: &Chunk) {
         self.records = self.records.saturating_sub(chunk.len());
-        let bytes = usize::try_from(chunk.pinned_bytes()).unwrap_or(usize::MAX);
-        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(bytes_of(chunk));
+        self.untouched = false;
     }
+
+    fn holds(self, chunk: &Chunk) -> bool {
+        self.untouched || bytes_of(chunk) <= self.bytes
+    }
+}
+
+fn bytes_of(chunk: &Chunk) -> usize {
+    usize::try_from(chunk.bytes()).unwrap_or(usize::MAX)
 }
 
 impl Source {
@@ -122,17 +132,23 @@ impl Source {
             }
             State::Reading => {}
         }
+        let mut from = self.cursor.next_offset();
         let chunk = match self.cursor.read(room.records, room.bytes) {
             Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, then) => {
                 resets.push(Reset {
                     from: self.at.at(self.cursor.next_offset()),
                     to: valid.start,
                 });
-                self.cursor.seek(valid.start);
+                from = valid.start;
+                self.cursor.seek(from);
                 self.cursor.read(room.records, room.bytes)?
             }
             other => other?,
         };
+        if chunk.as_ref().is_some_and(|chunk| !room.holds(chunk)) {
+            self.cursor.seek(from); // for a poll that has the room, or nothing else
+            return Ok(None);
+        }
         self.moved |= chunk.is_some();
         Ok(chunk)
     }

@@ -28,6 +28,17 @@ impl Error {
         }
     }
 
+    /// A sync of `file` failed. It is not [`Error::NoSpace`] even for want of space: what was to be synced is lost or not, and
+    /// trying again proves nothing.
+    pub(crate) fn failed_sync(file: &Path, source: io::Error) -> Error {
+        Error::Io {
+            call: "sync",
+            file: file.into(),
+            source,
+            unread: None,
+        }
+    }
+
     /// Bytes of `file`, from `byte` on, are not those that were written; `lost` is what they held, where that is known.
     pub(crate) fn corruption(
         file: &Path,

@@ -120,7 +120,12 @@ impl Inner {
         let read = config::read(storage, &dir)?;
         let custom = custom_for(&described.partitioner, &self.partitioners);
         let core = TopicCore::open(
-            Opening { dir, read, custom },
+            Opening {
+                dir,
+                read,
+                custom,
+                first_offset: described.settings.first_offset,
+            },
             &self.home,
             &mut RecoveryReport::default(),
         )?;

@@ -25,7 +25,7 @@ use crate::format::topic::TopicDescription;
 use crate::offset::Offset;
 use crate::partition::Partition;
 use crate::partition::home::Home;
-use crate::partition::report::{FindingKind, RecoveryReport};
+use crate::partition::report::{Finding, FindingKind, RecoveryReport};
 use crate::partition::settings::Durability;
 use crate::record::Record;
 
@@ -87,11 +87,17 @@ impl Ledger {
     ) -> Result<Ledger> {
         let dir = root.join(names::LEDGER);
         let read = config::read(&*home.ground.storage, &dir)?;
+        if read.lost_slot {
+            let mut finding = Finding::new(FindingKind::LostSlot);
+            finding.file = Some(read.path.clone());
+            report.add(finding);
+        }
         let core = TopicCore::open(
             Opening {
                 dir,
                 read,
                 custom: None,
+                first_offset: 0,
             },
             home,
             report,

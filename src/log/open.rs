@@ -162,8 +162,13 @@ impl Found {
                         &description::partitioner(&read.description.partitioner),
                         &options.partitioners,
                     );
-                    let core =
-                        TopicCore::open(Opening { dir, read, custom }, home, &mut self.report)?;
+                    let opening = Opening {
+                        dir,
+                        read,
+                        custom,
+                        first_offset: 0,
+                    };
+                    let core = TopicCore::open(opening, home, &mut self.report)?;
                     Known::Open(Arc::new(core))
                 }
                 Err(file) => Known::Damaged { file },
@@ -269,8 +274,8 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
     inner.ledger.replay(&inner.report)
 }
 
-/// One partition that cannot be mended does not keep the others from being opened: damage is its own, and a full disk leaves
-/// the work for later, since reading needs no free byte.
+/// One partition that cannot be mended does not keep the others from being opened: damage is its own, and a disk that is full or
+/// fails leaves the work for later, since reading needs no write. The next append tries again, and tells.
 fn isolate(mended: Result<()>, report: &mut RecoveryReport) -> Result<()> {
     match mended {
         Err(Error::Corruption { file, byte, lost }) => {
@@ -280,7 +285,7 @@ fn isolate(mended: Result<()>, report: &mut RecoveryReport) -> Result<()> {
             report.add(finding);
             Ok(())
         }
-        Err(Error::NoSpace { .. }) => Ok(()),
+        Err(Error::NoSpace { .. } | Error::Io { .. }) => Ok(()),
         other => other,
     }
 }

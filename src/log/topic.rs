@@ -18,6 +18,7 @@ use crate::partition::Partition;
 use crate::partition::home::{Home, Owner};
 use crate::partition::place::Place;
 use crate::partition::report::RecoveryReport;
+use crate::partition::settings::Settings;
 use crate::record::Record;
 
 /// A named stream split into partitions: where you write. A cheap clone, `Send + Sync`; it keeps its log open.
@@ -54,6 +55,8 @@ pub(super) struct Opening {
     pub(super) dir: PathBuf,
     pub(super) read: config::Read,
     pub(super) custom: Option<CustomPartitioner>,
+    /// Not stored: what a topic that is being made was asked to begin at.
+    pub(super) first_offset: u64,
 }
 
 impl TopicCore {
@@ -63,7 +66,12 @@ impl TopicCore {
         home: &Arc<Home>,
         report: &mut RecoveryReport,
     ) -> Result<TopicCore> {
-        let Opening { dir, read, custom } = opening;
+        let Opening {
+            dir,
+            read,
+            custom,
+            first_offset,
+        } = opening;
         let name: Arc<str> = read.description.name.as_str().into();
         let uuid = read.description.topic;
         let description = description::read(&read.description, &read.path)?;
@@ -83,7 +91,10 @@ impl TopicCore {
                 used: config.is_used(id),
             };
             let owner = Arc::clone(&config) as Arc<dyn Owner>;
-            let settings = description.settings.clone();
+            let settings = Settings {
+                first_offset,
+                ..description.settings.clone()
+            };
             partitions.push(Partition::open(
                 place,
                 Arc::clone(home),
@@ -152,18 +163,21 @@ impl Topic {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append). If it fails after the batch of another partition was written,
+    /// As [`append`](Self::append), and [`Error::RecordTooLarge`] for a batch. A record that is too large, or lacks
+    /// its key, refuses them all before anything is written. If it fails after the batch of another partition was written,
     /// [`Error::Indeterminate`] says so: some of the records are there.
     pub fn append_all<'a, R: Into<Record<'a>>>(
         &self,
         records: impl IntoIterator<Item = R>,
     ) -> Result<Vec<Position>> {
         let router = &self.core.router;
+        let settings = &self.core.description.settings;
         let keyless = OnceCell::new();
         let mut parts: Vec<Part<'a>> = Vec::new();
         let mut count = 0;
         for record in records {
             let record = record.into();
+            settings.check_record(&record, self.name())?;
             let id = router.route(record.key(), || *keyless.get_or_init(|| router.turn()))?;
             let found = parts.binary_search_by_key(&id, |part| part.id);
             let at = found.unwrap_or_else(|at| {
@@ -173,10 +187,13 @@ impl Topic {
                         id,
                         places: Vec::new(),
                         records: Vec::new(),
+                        bytes: 0,
                     },
                 );
                 at
             });
+            parts[at].bytes += least_bytes(&record);
+            settings.check_batch(parts[at].bytes)?;
             parts[at].places.push(count);
             parts[at].records.push(record);
             count += 1;
@@ -237,6 +254,14 @@ struct Part<'a> {
     /// Which of the call's records these are.
     places: Vec<usize>,
     records: Vec<Record<'a>>,
+    /// The batch has at least so many: records without end are stopped while they are collected.
+    bytes: u64,
+}
+
+/// What a record takes in a batch at the very least.
+fn least_bytes(record: &Record<'_>) -> u64 {
+    let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len) as u64;
+    1 + len(record.key()) + len(record.value())
 }
 
 /// An error for one partition's batch, after the batch of another was written.

@@ -78,8 +78,10 @@ pub(crate) fn last_segment(
     let file = file.map_err(|e| Error::io("open", &slot.path, e))?;
     let header = read_header(&*file, slot, place, home.log)?;
     let len = file.len().map_err(|e| Error::io("read", &slot.path, e))?;
+    // (A segment that holds nothing is made anew, though a point says that it was made.)
     if let Some(point) = &point
         && (point.base, point.generation) > (header.base, header.generation)
+        && !(remade && point.position <= SEGMENT_HEADER_LEN as u64)
     {
         let lost = lost(&place.at, header.base.max(segments.log_start), point.offset);
         return Err(Error::corruption(&slot.path, len, lost));
@@ -515,12 +517,18 @@ impl Last<'_> {
     }
 
     fn gap_finding(&self, from: u64, to: u64) -> Finding {
-        let mut finding = Finding::new(FindingKind::Gap);
-        finding.at = Some(self.place.at.clone());
-        finding.offsets = Some(Offset::new(from)..Offset::new(to));
+        let mut finding = gap(self.place, from, to);
         finding.file = Some(self.path.clone());
         finding
     }
+}
+
+/// Offsets that no record will have.
+pub(crate) fn gap(place: &Place, from: u64, to: u64) -> Finding {
+    let mut finding = Finding::new(FindingKind::Gap);
+    finding.at = Some(place.at.clone());
+    finding.offsets = Some(Offset::new(from)..Offset::new(to));
+    finding
 }
 
 /// The offset after the last valid batch of a segment file, damaged or not; `None` if its header cannot be used.

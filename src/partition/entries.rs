@@ -152,6 +152,9 @@ impl Iterator for Scan {
             if let Some(entry) = self.ready.next(self.back) {
                 return Some(Ok(entry));
             }
+            if self.forward.next_offset().get() >= self.back {
+                return None; // also where nothing can be read any more: an error is told once
+            }
             match self.forward.read_below(self.back, usize::MAX, WINDOW) {
                 Ok(Some(chunk)) => self.ready.fill(chunk),
                 Ok(None) => return None,
@@ -238,7 +241,7 @@ impl Scan {
             .unwrap_or(self.read_back - 1)
             .max(front);
         cursor.seek(Offset::new(from));
-        loop {
+        while cursor.next_offset().get() < self.read_back {
             match cursor.read_below(self.read_back, usize::MAX, WINDOW) {
                 Ok(None) => break,
                 Ok(Some(chunk)) => {

@@ -73,12 +73,13 @@ pub(crate) fn examine(
 ) -> Result<Found> {
     let names = match list(place, home) {
         Ok(names) => names,
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+        Err(Error::Io { source, .. }) if is_no_directory(&source) => {
             return match place.used {
                 false => Ok(Found::unused(settings)),
                 true => damaged(
                     place,
                     home,
+                    settings,
                     Vec::new(),
                     Error::corruption(&place.dir, 0, None),
                     report,
@@ -102,6 +103,11 @@ pub(crate) fn examine(
         .iter()
         .map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
     let all: Vec<_> = all.collect();
+    if all.is_empty() {
+        // A partition in use has a first segment, and keeps a last one: whoever took them all did not mean well.
+        let why = Error::corruption(&place.dir, 0, None);
+        return damaged(place, home, settings, all, why, report);
+    }
     match assemble(
         place,
         home,
@@ -111,9 +117,15 @@ pub(crate) fn examine(
         first,
         report,
     ) {
-        Err(e) if e.is_corruption() => damaged(place, home, all, e, report),
+        Err(e) if e.is_corruption() => damaged(place, home, settings, all, e, report),
         result => result,
     }
+}
+
+/// Nothing is there, or something that is no directory.
+fn is_no_directory(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    matches!(e.kind(), NotFound | NotADirectory)
 }
 
 fn list(place: &Place, home: &Home) -> Result<Names> {
@@ -139,6 +151,22 @@ fn list(place: &Place, home: &Home) -> Result<Names> {
 }
 
 impl Found {
+    /// A failed write-back took records that readers saw, below `visible`: none of their offsets is given to another record.
+    pub(crate) fn spare_below(&mut self, visible: u64, place: &Place, report: &mut RecoveryReport) {
+        let (Health::Sound, true) = (&self.health, self.next < visible) else {
+            return;
+        };
+        let last = match &self.rear {
+            Rear::Resting { segment, .. } | Rear::Closed(Some(segment)) => Some(segment),
+            _ => None,
+        };
+        let to = last.map_or(visible, |segment| segment.span_end().max(visible));
+        report.add(classify::gap(place, self.next, to));
+        self.segments.gap_from.get_or_insert(self.next);
+        self.next = to;
+        self.work.get_or_insert_default().gap = Some(to);
+    }
+
     fn unused(settings: &Settings) -> Found {
         Found {
             segments: Segments::default(),
@@ -176,7 +204,7 @@ fn unused(
                 .iter()
                 .map(|&(base, generation)| Arc::new(Slot::named(place, base, generation)));
             let why = Error::corruption(&slot.path, SEGMENT_HEADER_LEN as u64, None);
-            return damaged(place, home, all.collect(), why, report);
+            return damaged(place, home, settings, all.collect(), why, report);
         }
     }
     Ok(Found::unused(settings))
@@ -400,10 +428,31 @@ fn header_of(
     read_header(&*file, slot, place, home.log)
 }
 
+/// Lets readers into the last segment if it has no footer: the way through it is looked for when it is read.
+fn show_unsealed(place: &Place, home: &Home, settings: &Settings, slot: &Slot) -> Result<()> {
+    let times = settings.timestamps;
+    match slot.open_sealed(&home.ground, place, home.log, times) {
+        Err(e) if e.is_corruption() => {}
+        other => return other.map(drop),
+    }
+    match header_of(home, place, slot) {
+        Ok(header) => {
+            let (at, path) = (place.at.clone(), slot.path.clone());
+            let header_len = SEGMENT_HEADER_LEN as u64;
+            let segment = Segment::new(at, header, header_len, path, times, None);
+            slot.show(Arc::new(segment));
+            Ok(())
+        }
+        Err(e) if e.is_corruption() => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
 /// The partition cannot be trusted as a whole: what can be read is read, and nothing is written.
 fn damaged(
     place: &Place,
     home: &Home,
+    settings: &Settings,
     slots: Vec<Arc<Slot>>,
     why: Error,
     report: &mut RecoveryReport,
@@ -423,7 +472,15 @@ fn damaged(
         .max(last.unwrap_or(0))
         .max(slots.last().map_or(0, |slot| slot.base));
     classify::report_damage(place, &why, report);
-    let log_start = slots.first().map_or(0, |slot| slot.base);
+    if let Some(slot) = slots.last() {
+        show_unsealed(place, home, settings, slot)?;
+    }
+    // What lies below it was removed in order, as the manifest says; anything else that is not there is missing.
+    let log_start = match manifest::read(&home.ground, place) {
+        Ok(stored) => stored.manifest.log_start,
+        Err(e) if e.is_corruption() => slots.first().map_or(0, |slot| slot.base),
+        Err(e) => return Err(e),
+    };
     Ok(Found {
         segments: Segments {
             slots,

@@ -29,7 +29,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Error, Result};
-use crate::format::encoder::{self, Encoder};
+use crate::format::encoder::Encoder;
 use crate::offset::{Offset, PartitionId, Position, TopicPartition};
 use crate::record::Record;
 use crate::segment::tail::Tail;
@@ -159,8 +159,13 @@ impl Partition {
     /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
     pub(crate) fn close(&self) -> Result<bool> {
         let mut writer = self.inner.writer.lock();
-        if !matches!(writer.health, Health::Sound) {
-            return Ok(false);
+        match &writer.health {
+            Health::Sound => {}
+            Health::Poisoned(cause) => {
+                let at = Some(&self.inner.place.at);
+                return Err(Error::poisoned(at, Arc::clone(cause))); // not everything is synced, and never will be
+            }
+            Health::Damaged(_) => return Ok(false), // nothing was written to it
         }
         if !writer.used {
             return Ok(true);
@@ -255,28 +260,9 @@ impl Partition {
     }
 
     fn push(&self, encoder: &mut Encoder, settings: &Settings, record: &Record<'_>) -> Result<()> {
-        let too_large = |size, limit: u32, setting| {
-            Err(Error::RecordTooLarge {
-                size,
-                limit: u64::from(limit),
-                setting,
-            })
-        };
-        let size = encoder::size_of(record);
-        if size > u64::from(settings.max_record_bytes) {
-            return too_large(size, settings.max_record_bytes, "max_record_bytes");
-        }
-        if settings.keyed && record.key().is_none() {
-            return Err(Error::KeyRequired {
-                topic: self.inner.place.at.topic().into(),
-            });
-        }
+        settings.check_record(record, self.inner.place.at.topic())?;
         encoder.push(record);
-        let body = encoder.body_len() as u64;
-        if body > u64::from(settings.max_batch_bytes) {
-            return too_large(body, settings.max_batch_bytes, "max_batch_bytes");
-        }
-        Ok(())
+        settings.check_batch(encoder.body_len() as u64)
     }
 
     /// The whole way in: encode outside the lock, append under it, wait for the level outside it again.
@@ -380,7 +366,9 @@ impl Partition {
             used: writer.used,
             ..inner.place.clone()
         };
-        let found = examine::examine(&place, &inner.home, &inner.settings(), false, &mut report)?;
+        let mut found =
+            examine::examine(&place, &inner.home, &inner.settings(), false, &mut report)?;
+        found.spare_below(inner.progress.end().get(), &place, &mut report);
         let end = found.next;
         inner.change_segments(|segments| *segments = found.segments.clone());
         *writer = Writer::of(found, place.used);

@@ -56,8 +56,9 @@ impl Inner {
             let old = settings.segment_age.is_some_and(|age| {
                 let made = active.segment.header.created_ms;
                 !active.is_empty()
-                    && self.home.clock.now().as_millis().saturating_sub(made)
-                        >= age.as_millis() as i64
+                    && i64::try_from(age.as_millis()).is_ok_and(|age| {
+                        self.home.clock.now().as_millis().saturating_sub(made) >= age
+                    })
             });
             if !(full || spanned || old || other_level && !active.is_empty()) {
                 if other_level {
@@ -135,7 +136,7 @@ impl Inner {
         );
         let active = match made {
             Ok(active) => active,
-            // A sync that failed may have left the name un-synced for ever; a full disk is tried again.
+            // A sync that failed, even for want of space, may have left the name un-synced for ever; other calls are tried again.
             Err(e @ Error::Io { call: "sync", .. }) => {
                 return Err(self.roll_failed(writer, e, true));
             }

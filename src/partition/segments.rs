@@ -12,6 +12,7 @@ use crate::format::names;
 use crate::format::segment::{Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, read_full};
 use crate::segment::active::seal_of;
+use crate::segment::handle::Handle;
 use crate::segment::tail::Tail;
 use crate::segment::{Ground, Segment};
 
@@ -64,6 +65,11 @@ impl Slot {
     pub(crate) fn install(&self, segment: Arc<Segment>) {
         let _ = self.segment.set(segment);
         let _ = self.linked.set(());
+    }
+
+    /// A segment of a damaged partition: whether it follows the one before is not known yet.
+    pub(crate) fn show(&self, segment: Arc<Segment>) {
+        let _ = self.segment.set(segment);
     }
 
     /// The segment, if it was opened before.
@@ -152,7 +158,7 @@ pub(crate) fn lost(
 }
 
 fn open(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
-    match ground.storage.open(path, OpenMode::Read) {
+    match ground.handles.open(&Handle::new(path.clone()), OpenMode::Read) {
         Ok(file) => Ok(file),
         // Somebody put a directory, a link or a pipe in its place, or took it away: that is damage, not a wrong call.
         Err(e)

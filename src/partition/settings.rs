@@ -6,7 +6,9 @@ use crate::entry::TimestampType;
 use crate::error::{Error, Result};
 use crate::format::batch::MAX_BATCH_BYTES;
 use crate::format::compress::Codec;
+use crate::format::encoder;
 use crate::format::segment::SEGMENT_HEADER_LEN;
+use crate::record::Record;
 
 /// What `Ok` from an append means. Set per topic.
 ///
@@ -162,6 +164,34 @@ impl Settings {
     pub(crate) fn below_power(&self) -> bool {
         self.durability != Durability::Power
     }
+
+    /// What can be said of a record by itself: its size, and that it has a key where one is needed.
+    pub(crate) fn check_record(&self, record: &Record<'_>, topic: &str) -> Result<()> {
+        within(encoder::size_of(record), self.max_record_bytes, "max_record_bytes")?;
+        if self.keyed && record.key().is_none() {
+            return Err(Error::KeyRequired {
+                topic: topic.into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// May a batch have a body of so many bytes, uncompressed?
+    pub(crate) fn check_batch(&self, bytes: u64) -> Result<()> {
+        within(bytes, self.max_batch_bytes, "max_batch_bytes")
+    }
+}
+
+fn within(size: u64, limit: u32, setting: &'static str) -> Result<()> {
+    let limit = u64::from(limit);
+    if size > limit {
+        return Err(Error::RecordTooLarge {
+            size,
+            limit,
+            setting,
+        });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

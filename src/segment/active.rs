@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::handle::Handle;
 use super::{Ground, Seal, Segment, scan};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
@@ -54,12 +55,12 @@ impl ActiveSegment {
             move |e| Error::io(call, &path, e)
         };
         write_full(&*file, &header.encode(), 0).map_err(io("write"))?;
-        file.sync_all().map_err(io("sync"))?;
+        file.sync_all().map_err(|e| Error::failed_sync(&path, e))?;
         if !planted!(DIRECTORY_SYNC_SKIPPED) {
             ground
                 .storage
                 .sync_dir(dir)
-                .map_err(|e| Error::io("sync", dir, e))?;
+                .map_err(|e| Error::failed_sync(dir, e))?;
         }
         let next = header.base;
         let segment = Segment::new(
@@ -183,7 +184,7 @@ pub(crate) fn seal_of(footer: Footer, salt: u64) -> Seal {
 }
 
 fn create_empty(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
-    let made = ground.storage.open(path, OpenMode::CreateNew);
+    let made = ground.handles.open(&Handle::new(path.clone()), OpenMode::CreateNew);
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let file = ground

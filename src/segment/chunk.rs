@@ -95,6 +95,14 @@ impl Chunk {
         self.block.bytes().len() as u64
     }
 
+    /// Bytes of the record batches in it, so far as it knows: those that a `split` cut off count too.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.shape {
+            Shape::Stored(bytes) => u64::from(bytes.end - bytes.start),
+            Shape::Unpacked(_) => self.pinned_bytes(),
+        }
+    }
+
     /// The first `records` of it; the rest stays in `self`. (Both share the block.)
     pub(crate) fn split(&mut self, records: usize) -> Chunk {
         let mut head = self.clone();

@@ -94,6 +94,12 @@ impl Segment {
             None => scan::index_below(ground, self, stop)
                 .map_err(|e| Error::io("read", self.path(), e))?,
         };
+        self.put_below(from, below);
+        Ok(())
+    }
+
+    /// What was not known below `from`.
+    fn put_below(&self, from: u64, below: Index) {
         let mut indexed = self.index.write();
         if indexed.from == from {
             let above = std::mem::replace(&mut indexed.index, below);
@@ -103,7 +109,6 @@ impl Segment {
                 .for_each(|&place| indexed.index.push(place));
             indexed.from = self.header_len;
         }
-        Ok(())
     }
 
     fn index_path(&self) -> PathBuf {
@@ -130,6 +135,12 @@ impl Segment {
 
     /// Writes the index file, for the next opening. Failing to costs time only.
     pub(crate) fn save_index(&self, ground: &Ground, covers: u64) {
+        let from = self.index.read().from;
+        if from > self.header_len
+            && let Some(below) = self.load_index(ground, from)
+        {
+            self.put_below(from, below); // an earlier life closed in order here: the file goes on where it ended
+        }
         let indexed = self.index.read();
         if indexed.from > self.header_len || indexed.index.last().is_none() {
             return;

@@ -23,6 +23,7 @@ use crate::io;
 pub(crate) const WINDOW: usize = 128 * 1024;
 
 /// What to read.
+#[derive(Clone, Copy)]
 pub(crate) struct Want {
     /// First offset that is wanted.
     pub(crate) offset: u64,
@@ -81,7 +82,9 @@ pub(crate) fn read(
 ) -> Result<Got, Damage> {
     let mut bytes = want.bytes.max(batch::HEADER_LEN);
     let mut hop = true;
+    let mut want = *want;
     loop {
+        let want = &mut want;
         let window = Window::take(ground, segment, tail, want.position, bytes, spare)
             .map_err(|why| lost_window(segment, want, bytes, why))?;
         let walk = walk(segment, want, window.block.bytes(), hop);
@@ -99,7 +102,18 @@ pub(crate) fn read(
             Stop::Flaw(Flaw::Body(header, why)) => {
                 return Err(lost_batch(segment, want, walk.whole.end, header, why));
             }
-            Stop::Flaw(flaw) => return Err(lost_way(ground, segment, want, walk.whole.end, flaw)),
+            Stop::Flaw(flaw) => match lost_way(ground, segment, want, walk.whole.end, flaw) {
+                // What is wanted lies behind the place that is not right.
+                Damage {
+                    resume: Some(behind),
+                    lost,
+                    ..
+                } if lost.is_empty() => {
+                    want.position = behind;
+                    hop = true;
+                }
+                damage => return Err(damage),
+            },
             Stop::Enough => {
                 return Err(lost_way(
                     ground,
@@ -223,6 +237,15 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
         let seed = Seed::new(segment.header.salt, want.position + at as u64);
         let header = match check(&bytes[at..], seed) {
             Ok(header) => header,
+            // A body that nobody wants, between here and what is wanted.
+            Err(Flaw::Body(header, _))
+                if offsets(segment, &header).1 < want.offset
+                    && at + (header.total_len() as usize) < bytes.len() =>
+            {
+                at += header.total_len() as usize;
+                start = at;
+                continue;
+            }
             Err(flaw) => return stop(Stop::Flaw(flaw)),
         };
         let (first, last) = offsets(segment, &header);
@@ -337,7 +360,7 @@ fn lost_batch(segment: &Segment, want: &Want, at: usize, header: BatchHeader, wh
     }
 }
 
-/// A header is bad: the next sound one behind it tells what is lost.
+/// A header is bad: the next sound one behind it tells what is lost. Nothing, if the wanted offset is there or behind it.
 fn lost_way(ground: &Ground, segment: &Segment, want: &Want, at: usize, flaw: Flaw) -> Damage {
     let byte = want.position + at as u64;
     let end = segment
@@ -351,10 +374,11 @@ fn lost_way(ground: &Ground, segment: &Segment, want: &Want, at: usize, flaw: Fl
         Ok(Some((position, header))) => {
             let (first, _) = offsets(segment, &header);
             let resume = (first < end).then_some(position);
+            let least = want.offset + u64::from(resume.is_none());
             Damage {
                 why,
                 byte,
-                lost: want.offset..first.clamp(want.offset + 1, end.max(want.offset + 1)),
+                lost: want.offset..first.clamp(least, end.max(least)),
                 resume,
             }
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::content::{Content, PAGE, Page};
-use super::platter::{Image, Pending, Platter, reach};
+use super::platter::{Image, Pending, Platter, reach, same_end};
 use super::tree::{Inode, Tree};
 
 /// What a crash takes with it.
@@ -172,7 +172,7 @@ impl HalfWritten<'_> {
     ) -> Content {
         let forgotten = self
             .forsaken
-            .is_some_and(|content| content.len() == self.cache.len());
+            .is_some_and(|content| same_end(self.cache, content));
         let resized = self.cache.len() != self.durable.len() && !forgotten;
         let len = if resized && keep() {
             self.cache.len()

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::content::Content;
+use super::content::{Content, PAGE};
 use super::tree::{Change, Inode, Tree};
 
 /// One entry of the history: everything that could matter to a crash.
@@ -187,7 +187,7 @@ impl Platter {
                 };
             }
         }
-        let len = if cache.len() == forsaken.len() {
+        let len = if same_end(cache, forsaken) {
             durable.len()
         } else {
             cache.len()
@@ -246,6 +246,15 @@ impl Entry {
             None => tree.unlink(self.dir, &self.name),
         }
     }
+}
+
+/// Is the size still the one that a failed sync marked clean? Writing the last page again writes the size with it.
+pub(super) fn same_end(cache: &Content, forsaken: &Content) -> bool {
+    let last = |content: &Content| {
+        let page = content.len().checked_sub(1)? / PAGE as u64;
+        content.pages().get(&page).map(Arc::as_ptr)
+    };
+    cache.len() == forsaken.len() && last(cache) == last(forsaken)
 }
 
 /// Lets a call that was never synced reach the medium after all.

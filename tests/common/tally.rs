@@ -1,0 +1,336 @@
+//! What a test remembers of one partition, and the judgement whether what a crash left is allowed.
+//!
+//! Every append is noted with the *points* at which it began and was acknowledged: numbers of disk operations, as
+//! [`Disk::points`](thalweg::testing::Disk::points) counts them. A crash after `k` operations may keep what began before, and
+//! must keep what the level of durability promised by then.
+
+#![allow(dead_code)] // each test uses a part of it
+
+use thalweg::Durability;
+use thalweg::testing::CrashModel;
+
+use crate::common::Rec;
+
+/// A record as it is read: offset, content, and the time it shows in milliseconds.
+pub(crate) type Seen = (u64, Rec, i64);
+
+/// One record batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) records: Vec<Seen>,
+    /// A crash after so many operations or fewer cannot have it. `None`: it was there before the first.
+    began: Option<usize>,
+    /// From here on its caller was told that it is there.
+    acked: Option<usize>,
+    /// From here on it was synced, whatever the level.
+    safe: Option<usize>,
+}
+
+/// One partition, as it should be.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    pub(crate) level: Durability,
+    batches: Vec<Batch>,
+    /// Ends that somebody was told, and from which point on.
+    ends: Vec<(usize, u64)>,
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) point: usize,
+    pub(crate) model: CrashModel,
+    /// A write-back failed before, so that even a kill may lose what was never synced.
+    pub(crate) lost_writeback: bool,
+}
+
+impl End {
+    pub(crate) fn at(point: usize, model: CrashModel) -> End {
+        End {
+            point,
+            model,
+            lost_writeback: false,
+        }
+    }
+}
+
+impl Tally {
+    pub(crate) fn new(level: Durability) -> Tally {
+        Tally {
+            level,
+            batches: Vec::new(),
+            ends: vec![(0, 0)],
+        }
+    }
+
+    /// A batch went in, between these points. `acked`: its caller was told so.
+    pub(crate) fn add(&mut self, records: Vec<Seen>, began: usize, acked: Option<usize>) {
+        if let (Some(acked), Some(last)) = (acked, records.last()) {
+            self.ends.push((acked, last.0 + 1));
+        }
+        self.batches.push(Batch {
+            records,
+            began: Some(began),
+            acked,
+            safe: None,
+        });
+    }
+
+    /// Everything so far is synced from here on.
+    pub(crate) fn synced(&mut self, point: usize) {
+        for batch in &mut self.batches {
+            batch.safe.get_or_insert(point);
+        }
+    }
+
+    /// All but the newest batch are synced from here on: a new segment was begun for that.
+    pub(crate) fn rolled(&mut self, point: usize) {
+        let older = self.batches.len().saturating_sub(1);
+        for batch in &mut self.batches[..older] {
+            batch.safe.get_or_insert(point);
+        }
+    }
+
+    pub(crate) fn records(&self) -> impl DoubleEndedIterator<Item = &Seen> {
+        self.batches.iter().flat_map(|batch| &batch.records)
+    }
+
+    /// The greatest end that somebody was told by then.
+    pub(crate) fn end_told(&self, point: usize) -> u64 {
+        let told = self.ends.iter().filter(|(at, _)| *at <= point);
+        told.map(|(_, end)| *end).max().unwrap_or(0)
+    }
+
+    /// How many batches may be there.
+    fn begun(&self, point: usize) -> usize {
+        let begun = |batch: &&Batch| batch.began.is_none_or(|began| began < point);
+        self.batches.iter().take_while(begun).count()
+    }
+
+    /// How many batches must be there.
+    fn floor(&self, end: End) -> usize {
+        let by = |at: Option<usize>| at.is_some_and(|at| at <= end.point);
+        let last = |holds: &dyn Fn(&Batch) -> bool| {
+            let last = self.batches.iter().rposition(holds);
+            last.map_or(0, |last| last + 1)
+        };
+        let acked = last(&|batch| by(batch.acked));
+        let safe = last(&|batch| by(batch.safe));
+        match (end.model, self.level) {
+            (CrashModel::LyingDevice, _) => 0,
+            (_, Durability::Power) => acked.max(safe),
+            (CrashModel::ProcessKill, _) if !end.lost_writeback => acked.max(safe),
+            (_, Durability::Interval { bytes, .. }) if !end.lost_writeback => {
+                safe.max(acked.saturating_sub(self.loosable(acked, bytes)))
+            }
+            _ => safe,
+        }
+    }
+
+    /// How many of the first `acked` batches may be missing at the end, if `bytes` and one more batch may be.
+    fn loosable(&self, acked: usize, bytes: u64) -> usize {
+        let largest = self.batches.iter().map(Batch::bytes).max().unwrap_or(0);
+        // The bytes of keys and values alone are fewer than those on disk, so this errs towards allowing; `largest` is one of them.
+        let allowed = bytes + largest + 64;
+        let mut lost = 0;
+        let newest_first = self.batches[..acked].iter().rev();
+        newest_first
+            .take_while(|batch| {
+                lost += batch.bytes();
+                lost <= allowed
+            })
+            .count()
+    }
+
+    /// Is this what such an end may leave? `Ok`: how many batches are there.
+    pub(crate) fn check(&self, seen: &[Seen], next: u64, end: End) -> Result<usize, String> {
+        let begun = self.begun(end.point);
+        let mut rest = seen;
+        let mut there = 0;
+        for batch in &self.batches[..begun] {
+            if rest.is_empty() {
+                break;
+            }
+            rest = batch.take_from(rest)?;
+            there += 1;
+        }
+        if let Some(foreign) = rest.first() {
+            return Err(format!("nobody wrote {foreign:?}"));
+        }
+        let floor = self.floor(end);
+        if there < floor {
+            let lost = self.batches[there].records.first();
+            return Err(format!(
+                "{there} batches of {begun} are there, {floor} were promised: {lost:?} is lost"
+            ));
+        }
+        let told = self.end_told(end.point);
+        if end.model != CrashModel::LyingDevice && next < told {
+            return Err(format!(
+                "the next offset is {next}, but {told} had been reached"
+            ));
+        }
+        if seen.last().is_some_and(|last| last.0 >= next) {
+            return Err(format!("the end {next} is not behind {:?}", seen.last()));
+        }
+        Ok(there)
+    }
+
+    /// Is everything that can be read right, if perhaps not all can?
+    pub(crate) fn check_readable<'s>(
+        &self,
+        seen: impl IntoIterator<Item = &'s Seen>,
+        end: End,
+    ) -> Result<(), String> {
+        let begun = &self.batches[..self.begun(end.point)];
+        let mut written = begun.iter().flat_map(|batch| &batch.records);
+        for one in seen {
+            if !written.any(|record| record == one) {
+                return Err(format!("nobody wrote {one:?}, or not in this order"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The partition as the next life knows it, after [`check`](Tally::check) found `there` batches. It was open, and showed
+    /// them, from `opened` on, a point of the new disk; if only the process died, its points go on from those before.
+    pub(crate) fn survive(&self, there: usize, next: u64, end: End, opened: usize) -> Tally {
+        let killed = end.model == CrashModel::ProcessKill;
+        let mut batches = self.batches[..there].to_vec();
+        for batch in &mut batches {
+            if killed {
+                // What came after the kill never happened.
+                let power = self.level == Durability::Power;
+                let past = |at: Option<usize>| at.filter(|at| *at <= end.point);
+                batch.acked = past(batch.acked).or(Some(opened));
+                batch.safe = past(batch.safe).or(power.then_some(opened));
+            } else {
+                // What a power loss left is on the medium.
+                (batch.began, batch.acked, batch.safe) = (None, Some(0), Some(0));
+            }
+        }
+        if !killed {
+            return Tally {
+                level: self.level,
+                ends: vec![(0, self.end_told(end.point)), (opened, next)],
+                batches,
+            };
+        }
+        let mut ends = self.ends.clone();
+        ends.retain(|(at, _)| *at <= end.point);
+        ends.push((opened, next));
+        Tally {
+            level: self.level,
+            batches,
+            ends,
+        }
+    }
+}
+
+impl Batch {
+    fn take_from<'s>(&self, seen: &'s [Seen]) -> Result<&'s [Seen], String> {
+        for (n, record) in self.records.iter().enumerate() {
+            match seen.get(n) {
+                None => {
+                    let of = self.records.len();
+                    return Err(format!("only {n} of a batch of {of} are there: {record:?}"));
+                }
+                Some(one) if one != record => {
+                    return Err(format!("{one:?} instead of {record:?}"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(&seen[self.records.len()..])
+    }
+
+    fn bytes(&self) -> u64 {
+        let len = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let of = |rec: &Rec| len(&rec.key) + len(&rec.value);
+        self.records.iter().map(|(_, rec, _)| of(rec) as u64).sum()
+    }
+}
+
+impl Commit {
+    fn begun(&self, point: usize) -> bool {
+        self.began.is_none_or(|began| began < point)
+    }
+}
+
+/// The commits of one group in one partition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commits {
+    list: Vec<Commit>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Commit {
+    next: u64,
+    began: Option<usize>,
+    acked: usize,
+    safe: Option<usize>,
+}
+
+impl Commits {
+    pub(crate) fn add(&mut self, next: u64, began: usize, acked: usize) {
+        self.list.push(Commit {
+            next,
+            began: Some(began),
+            acked,
+            safe: None,
+        });
+    }
+
+    pub(crate) fn synced(&mut self, point: usize) {
+        for commit in &mut self.list {
+            commit.safe.get_or_insert(point);
+        }
+    }
+
+    /// Commits are written at the level of the process: a power loss may take the newest.
+    pub(crate) fn check(&self, found: Option<u64>, end: End) -> Result<(), String> {
+        let begun = self.list.iter().filter(|c| c.begun(end.point)).count();
+        let must = |commit: &Commit| match end.model {
+            CrashModel::ProcessKill => commit.acked <= end.point,
+            CrashModel::LyingDevice => false,
+            _ => commit.safe.is_some_and(|safe| safe <= end.point),
+        };
+        let floor = self.list.iter().rposition(must);
+        // A commit of what was committed already writes nothing, and is there as soon as it began.
+        let possible = floor.unwrap_or(0)..begun.max(floor.map_or(0, |floor| floor + 1));
+        let among = self.list[possible].iter().map(|commit| commit.next);
+        let none = floor.is_none() && found.is_none();
+        if none || found.is_some_and(|found| among.clone().any(|next| next == found)) {
+            return Ok(());
+        }
+        let allowed: Vec<u64> = among.collect();
+        Err(format!(
+            "committed is {found:?}, which is none of {allowed:?}"
+        ))
+    }
+
+    /// What a power loss left is on the medium; what a kill left is as it was.
+    pub(crate) fn survive(&mut self, found: Option<u64>, end: End, opened: usize) {
+        if end.model == CrashModel::ProcessKill {
+            self.list.retain(|commit| commit.begun(end.point));
+            // One that was under way is there or not.
+            let there = |commit: &Commit| Some(commit.next) == found;
+            let count = self.list.iter().rposition(there).map_or(0, |last| last + 1);
+            self.list.truncate(count);
+            for commit in &mut self.list {
+                commit.acked = commit.acked.min(opened);
+                commit.safe = commit.safe.filter(|at| *at <= end.point);
+            }
+            return;
+        }
+        self.list.clear();
+        if let Some(next) = found {
+            self.list.push(Commit {
+                next,
+                began: None,
+                acked: 0,
+                safe: Some(0),
+            });
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Scripted work on a simulated log, and what it should have left at every moment.
+
+#![allow(dead_code)] // each test uses a part of it
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thalweg::testing::{CrashModel, Disk, ManualClock};
+use thalweg::{
+    Durability, Error, Log, Offset, Partition, RecoveryReport, Result, Topic, TopicConfig,
+};
+
+use crate::common::{self, Dice, Rec};
+use crate::tally::{Commits, End, Seen, Tally};
+
+/// A partition: the name of its topic, its number.
+pub(crate) type Key = (&'static str, u32);
+
+/// The group whose commits are tested.
+pub(crate) const GROUP: &str = "readers";
+
+/// Offsets of a segment, so few that gaps stay readable.
+pub(crate) const SPAN: u32 = 1000;
+
+/// One thing that a workload does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Makes a topic of two partitions and segments of 4 KiB.
+    Topic(&'static str, Durability),
+    /// One record of about so many bytes.
+    Append(Key, usize),
+    /// One batch: so many records of about so many bytes.
+    Batch(Key, u32, usize),
+    /// Ends the segment.
+    Roll(Key),
+    /// `Log::sync`.
+    Sync,
+    /// The group reads what there is in the topic and commits it.
+    Commit(&'static str),
+    /// Closes the log in order; the next step that needs it opens it.
+    Close,
+    /// The process dies.
+    Kill,
+    /// The machine dies; of the states that the model allows, the number chooses.
+    PowerLoss(CrashModel, u64),
+    /// `STATE` is lost while the log is closed: all evidence is gone.
+    LoseState,
+}
+
+/// A disk, the log on it, and what should be there.
+pub(crate) struct World {
+    pub(crate) disk: Disk,
+    pub(crate) clock: ManualClock,
+    log: Option<Log>,
+    pub(crate) tallies: BTreeMap<Key, Tally>,
+    /// When the making of each topic began, and when it was acknowledged.
+    pub(crate) topics: BTreeMap<&'static str, (usize, Option<usize>)>,
+    pub(crate) commits: BTreeMap<Key, Commits>,
+    /// Points at which the log was closed in order.
+    pub(crate) clean: Vec<usize>,
+    /// There was a power loss, or damage to the evidence, so that recovery may have to judge by the weaker rule after a kill.
+    pub(crate) power_lost: bool,
+    number: u64,
+}
+
+/// What opening found.
+pub(crate) struct Opened {
+    pub(crate) log: Log,
+    pub(crate) report: RecoveryReport,
+    pub(crate) opened: usize,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        World::on(Disk::seeded(seed))
+    }
+
+    pub(crate) fn on(disk: Disk) -> World {
+        World {
+            disk,
+            clock: ManualClock::new(),
+            log: None,
+            tallies: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            clean: Vec::new(),
+            power_lost: false,
+            number: 0,
+        }
+    }
+
+    /// A world after these steps, none of which may fail.
+    pub(crate) fn after(seed: u64, steps: &[Step]) -> World {
+        let mut world = World::new(seed);
+        for step in steps {
+            let done = world.take(*step);
+            done.unwrap_or_else(|why| panic!("{step:?}: {why}"));
+        }
+        world
+    }
+
+    /// The log, opened if it is not.
+    pub(crate) fn log(&mut self) -> Result<Log> {
+        if let Some(log) = &self.log {
+            return Ok(log.clone());
+        }
+        let log = common::open(&self.disk, &self.clock)?;
+        self.log = Some(log.clone());
+        Ok(log)
+    }
+
+    pub(crate) fn topic(&mut self, name: &str) -> Result<Topic> {
+        self.log()?.topic(name)
+    }
+
+    pub(crate) fn partition(&mut self, key: Key) -> Result<Partition> {
+        self.topic(key.0)?.partition(key.1)
+    }
+
+    pub(crate) fn take(&mut self, step: Step) -> Result<(), String> {
+        self.clock.advance(Duration::from_millis(7));
+        let said = |e: Error| format!("{e:?}");
+        match step {
+            Step::Topic(name, level) => self.create(name, level).map_err(said),
+            Step::Append(key, len) => self.append(key, 1, len).map(drop).map_err(said),
+            Step::Batch(key, count, len) => self.append(key, count, len).map(drop).map_err(said),
+            Step::Roll(key) => {
+                self.partition(key).and_then(|p| p.roll()).map_err(said)?;
+                let now = self.disk.points();
+                self.tally(key).synced(now);
+                Ok(())
+            }
+            Step::Sync => {
+                self.log().and_then(|log| log.sync()).map_err(said)?;
+                self.all_synced();
+                Ok(())
+            }
+            Step::Commit(topic) => self.commit(topic).map_err(said),
+            Step::Close => {
+                self.log().and_then(Log::close).map_err(said)?;
+                self.log = None;
+                self.all_synced();
+                self.clean.push(self.disk.points());
+                Ok(())
+            }
+            Step::Kill => self.end_life(CrashModel::ProcessKill, 0),
+            Step::PowerLoss(model, seed) => self.end_life(model, seed),
+            Step::LoseState => {
+                self.power_lost = true;
+                self.clean.clear();
+                let lost = self.disk.remove("/log/STATE");
+                lost.map_err(|e| e.to_string())
+            }
+        }
+    }
+
+    fn create(&mut self, name: &'static str, level: Durability) -> Result<()> {
+        let began = self.disk.points();
+        self.topics.insert(name, (began, None));
+        self.log()?.create_topic(name, config(level))?;
+        self.topics.insert(name, (began, Some(self.disk.points())));
+        for partition in 0..2 {
+            let tally = Tally::new(level);
+            self.tallies.insert((name, partition), tally);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tally(&mut self, key: Key) -> &mut Tally {
+        self.tallies.get_mut(&key).expect("a topic that was made")
+    }
+
+    /// New records, unlike all before.
+    pub(crate) fn records(&mut self, count: u32, len: usize) -> Vec<Rec> {
+        let mut make = || {
+            self.number += 1;
+            let mut dice = Dice::new(self.number);
+            Rec::of_any_shape(self.number, len, &mut dice)
+        };
+        (0..count).map(|_| make()).collect()
+    }
+
+    /// Appends a batch and notes it. The offset of its first record.
+    pub(crate) fn append(&mut self, key: Key, count: u32, len: usize) -> Result<u64> {
+        let partition = self.partition(key)?;
+        let records = self.records(count, len);
+        let (began, files) = (self.disk.points(), self.segments(key));
+        let first = match &records[..] {
+            [one] => partition.append(one.record())?.offset(),
+            many => partition.append_all(many.iter().map(Rec::record))?.start,
+        };
+        let acked = self.disk.points();
+        self.note(key, first.get(), records, began, Some(acked));
+        if self.segments(key) > files {
+            self.tally(key).rolled(acked);
+        }
+        Ok(first.get())
+    }
+
+    /// These records went in, or may have.
+    pub(crate) fn note(
+        &mut self,
+        key: Key,
+        first: u64,
+        records: Vec<Rec>,
+        began: usize,
+        acked: Option<usize>,
+    ) {
+        let now = self.clock.now().as_millis();
+        let numbered = (first..).zip(records);
+        let seen = numbered.map(|(offset, rec)| {
+            let time = rec.event_time.unwrap_or(now);
+            (offset, rec, time)
+        });
+        let seen = seen.collect();
+        self.tally(key).add(seen, began, acked);
+    }
+
+    fn segments(&self, key: Key) -> usize {
+        let (topic, partition) = key;
+        let names = self.disk.files().into_iter().map(|(path, _)| path);
+        let dir = format!("/log/topics/{topic}-");
+        let ours = names.filter(|path| {
+            let path = path.to_string_lossy();
+            path.starts_with(&dir)
+                && path.contains(&format!("/{partition}/"))
+                && path.ends_with(".log")
+        });
+        ours.count()
+    }
+
+    fn all_synced(&mut self) {
+        let now = self.disk.points();
+        self.tallies
+            .values_mut()
+            .for_each(|tally| tally.synced(now));
+        self.commits.values_mut().for_each(|c| c.synced(now));
+    }
+
+    fn commit(&mut self, topic: &'static str) -> Result<()> {
+        let log = self.log()?;
+        let mut reader = log.group(GROUP).subscribe([topic]).join()?;
+        while !reader.poll(Duration::ZERO)?.is_empty() {}
+        let began = self.disk.points();
+        reader.commit()?;
+        let acked = self.disk.points();
+        for position in reader.positions().iter() {
+            let key = (topic, position.partition().get());
+            if position.offset() == Offset::ZERO {
+                continue; // nothing of it was read, so nothing of it is committed
+            }
+            let commits = self.commits.entry(key).or_default();
+            commits.add(position.offset().get(), began, acked);
+        }
+        reader.close()
+    }
+
+    /// The process or the machine dies now, and what is left must be right.
+    fn end_life(&mut self, model: CrashModel, seed: u64) -> Result<(), String> {
+        let end = End::at(self.disk.points(), model);
+        let disk = self.disk.crash(end.point, model, seed);
+        let old = self.log.take();
+        let found = self.reopen(&disk, end)?;
+        self.log = Some(found.log);
+        drop(old); // what it writes while it closes goes to the disk that was left
+        Ok(())
+    }
+
+    /// Goes on with a disk as such an end left it, if what is on it is allowed.
+    pub(crate) fn reopen(&mut self, disk: &Disk, end: End) -> Result<Opened, String> {
+        let opened = common::open(disk, &self.clock).map_err(|e| format!("open: {e:?}"))?;
+        let opened = Opened {
+            report: opened.recovery().clone(),
+            log: opened,
+            opened: disk.points(),
+        };
+        self.become_next_life(disk, &opened, end)?;
+        Ok(opened)
+    }
+
+    fn become_next_life(&mut self, disk: &Disk, found: &Opened, end: End) -> Result<(), String> {
+        for (name, (_, acked)) in &self.topics {
+            let promised = acked.is_some_and(|acked| acked <= end.point);
+            match found.log.topic(name) {
+                Err(e) if promised => return Err(format!("topic {name} is gone: {e:?}")),
+                Err(Error::NotFound { .. }) | Ok(_) => {}
+                Err(e) => return Err(format!("topic {name}: {e:?}")),
+            }
+        }
+        self.topics.retain(|name, _| found.log.topic(name).is_ok());
+        let topics = &self.topics;
+        self.tallies.retain(|key, _| topics.contains_key(key.0));
+        let killed = end.model == CrashModel::ProcessKill;
+        for made in self.topics.values_mut() {
+            let made_again = if killed { found.opened } else { 0 };
+            made.1 = made.1.filter(|at| killed && *at <= end.point);
+            made.1 = made.1.or(Some(made_again));
+        }
+        for (key, tally) in &mut self.tallies {
+            let topic = found.log.topic(key.0).map_err(|e| format!("{e:?}"))?;
+            let partition = topic.partition(key.1).map_err(|e| format!("{e:?}"))?;
+            let (seen, next) = read(&partition).map_err(|e| format!("{key:?}: {e:?}"))?;
+            let there = tally.check(&seen, next, end);
+            let there = there.map_err(|why| format!("{key:?}: {why}"))?;
+            *tally = tally.survive(there, next, end, found.opened);
+        }
+        let committed = found.log.group(GROUP).committed();
+        let committed = committed.map_err(|e| format!("committed: {e:?}"))?;
+        for (key, commits) in &mut self.commits {
+            let at = thalweg::TopicPartition::new(key.0, key.1);
+            let next = committed.next(&at).map(Offset::get);
+            commits
+                .check(next, end)
+                .map_err(|why| format!("{key:?}: {why}"))?;
+            commits.survive(next, end, found.opened);
+        }
+        self.power_lost |= !killed;
+        self.clean.retain(|at| killed && *at <= end.point);
+        self.disk = disk.clone();
+        Ok(())
+    }
+
+    /// The same world, as it was remembered so far, to be led on from a crash of its disk.
+    pub(crate) fn branch(&self) -> World {
+        World {
+            disk: self.disk.clone(),
+            clock: self.clock.clone(),
+            log: None,
+            tallies: self.tallies.clone(),
+            topics: self.topics.clone(),
+            commits: self.commits.clone(),
+            clean: self.clean.clone(),
+            power_lost: self.power_lost,
+            number: self.number,
+        }
+    }
+
+    /// Goes on with this handle of the present disk.
+    pub(crate) fn enter(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+}
+
+/// A topic with two partitions, and segments so small that they roll within twenty appends.
+pub(crate) fn config(level: Durability) -> TopicConfig {
+    TopicConfig::new()
+        .partitions(2)
+        .durability(level)
+        .segment_bytes(4096)
+        .index_interval(512)
+        .offset_span(SPAN)
+}
+
+/// Everything in a partition, and its end.
+pub(crate) fn read(partition: &Partition) -> Result<(Vec<Seen>, u64)> {
+    let mut seen = Vec::new();
+    for entry in partition.entries(..) {
+        let entry = entry?;
+        let (offset, rec) = common::seen(&entry);
+        seen.push((offset, rec, entry.timestamp().as_millis()));
+    }
+    Ok((seen, partition.offsets().end.get()))
+}
