@@ -83,6 +83,7 @@ pub(super) fn read(stored: &TopicDescription, file: &Path) -> Result<Description
             timestamp_limits: stored.timestamp_limits,
             compression: compression(stored.compression, file)?,
             keyed: stored.compaction.is_some(),
+            first_offset: 0,
         },
         retention: Retention {
             age: stored.retention_age,
@@ -115,7 +116,7 @@ fn routing(partitioner: &Partitioner) -> Routing {
     }
 }
 
-pub(super) fn partitioner(routing: &Routing) -> Partitioner {
+fn partitioner(routing: &Routing) -> Partitioner {
     match routing {
         Routing::Xxh3 => Partitioner::Xxh3,
         Routing::Kafka => Partitioner::Kafka,

@@ -117,7 +117,8 @@ impl Inner {
             .rename(&making, &dir)
             .map_err(|e| Error::io("rename", &dir, e))?;
         sync_dir(storage, &topics)?;
-        let read = config::read(storage, &dir)?;
+        let mut read = config::read(storage, &dir)?;
+        read.description = described.clone(); // with what is not stored
         let custom = custom_for(&described.partitioner, &self.partitioners);
         let core = TopicCore::open(
             Opening { dir, read, custom },

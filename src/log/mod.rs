@@ -130,7 +130,10 @@ impl Log {
     ///
     /// [`Error::ConfigMismatch`] if `partitions` or `partitioner` was set and is stored differently; as
     /// [`create_topic`](Self::create_topic).
-    #[expect(clippy::needless_pass_by_value, reason = "taken as `create_topic` takes it")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "taken as `create_topic` takes it"
+    )]
     pub fn topic_or_create(&self, name: &str, config: TopicConfig) -> Result<Topic> {
         loop {
             match self.topic(name) {

@@ -39,6 +39,7 @@ pub struct TopicConfig {
     offset_span: Option<u32>,
     max_record_bytes: Option<u32>,
     max_batch_bytes: Option<u32>,
+    first_offset: u64,
 }
 
 impl TopicConfig {
@@ -138,6 +139,14 @@ impl TopicConfig {
         self
     }
 
+    /// The first record of a partition gets this offset, behind a gap from zero: for tests at the end of all offsets. It is
+    /// not stored, and counts until a partition has its first record.
+    #[cfg(feature = "testing")]
+    pub fn first_offset(mut self, first: crate::offset::Offset) -> Self {
+        self.first_offset = first.get();
+        self
+    }
+
     /// The description of a new topic.
     ///
     /// # Errors
@@ -157,6 +166,7 @@ impl TopicConfig {
             timestamp_limits: self.timestamp_limits.or(default.timestamp_limits),
             compression: self.compression.unwrap_or(default.compression),
             keyed: self.compaction.is_some(),
+            first_offset: self.first_offset,
         };
         let description = Description {
             partitions: self.partitions.unwrap_or(1),
