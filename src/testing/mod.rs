@@ -23,6 +23,8 @@
 mod clock;
 mod disk;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use crate::io::memory::DiskCall;
 pub use crate::io::memory::errors::{DiskError, FailedSync, Short};
@@ -31,3 +33,7 @@ pub use crate::io::memory::models::{CrashModel, Variants};
 
 pub use self::clock::ManualClock;
 pub use self::disk::Disk;
+
+#[cfg(planted)]
+#[doc(hidden)]
+pub use crate::planted::{Bug, plant};

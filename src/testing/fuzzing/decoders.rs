@@ -61,7 +61,11 @@ pub fn batch(data: &[u8]) {
         return;
     };
     let ext = &bytes[HEADER_LEN..header.body_start()];
-    assert_eq!(header.encode(ext, seed), bytes[..HEADER_LEN], "one encoding");
+    assert_eq!(
+        header.encode(ext, seed),
+        bytes[..HEADER_LEN],
+        "one encoding"
+    );
     let extension = Extension::decode(ext).expect("a header vouches for its extension");
     let Some(stored) = bytes.get(header.body_start()..header.total_len() as usize) else {
         return;
@@ -74,7 +78,9 @@ pub fn batch(data: &[u8]) {
         check_body(&header, stored);
         return;
     }
-    let len = extension.uncompressed_len.expect("what is packed says its length");
+    let len = extension
+        .uncompressed_len
+        .expect("what is packed says its length");
     if let Ok(plain) = compress::decompress(header.codec, stored, len, UNPACKED) {
         assert_eq!(plain.len(), len as usize, "exactly as declared");
         check_body(&header, &plain);
@@ -92,7 +98,10 @@ fn check_body(header: &BatchHeader, body: &[u8]) {
             failed = true;
             continue;
         };
-        assert!(last.is_none_or(|last| last < record.delta), "offsets ascend");
+        assert!(
+            last.is_none_or(|last| last < record.delta),
+            "offsets ascend"
+        );
         assert!(record.delta <= header.last_delta, "within the batch");
         check_parts(&record, body);
         last = Some(record.delta);
@@ -116,7 +125,10 @@ fn check_parts(record: &RawRecord, body: &[u8]) {
     let read: usize = Headers::new(headers).map(|(name, _)| name.len() + 2).sum();
     assert!(headers.is_empty() || read > 0, "headers decode");
     let extension = record.extension.of(body).map(RecordExtension::decode);
-    assert!(extension.is_none_or(|read| read.is_ok()), "extensions decode");
+    assert!(
+        extension.is_none_or(|read| read.is_ok()),
+        "extensions decode"
+    );
 }
 
 /// A segment file: scanned as recovery does it, searched behind the place where that stops, and read as readers do it.
@@ -168,13 +180,19 @@ fn check_scan(file: &dyn File, header: &SegmentHeader, from: u64, len: u64) -> S
         accumulator: Accumulator::default(),
     };
     let scanned = scan::scan(file, header, &start, len, 64).expect("memory does not fail");
-    assert!(scanned.end <= len && scanned.end >= from.min(len), "within the file");
+    assert!(
+        scanned.end <= len && scanned.end >= from.min(len),
+        "within the file"
+    );
     assert!(scanned.next >= header.base, "forwards");
     let mut at = scanned.end + 1;
     while let Some((position, batch)) =
         scan::next_batch(file, header, at, len).expect("memory does not fail")
     {
-        assert!(position >= at && position + batch.total_len() <= len, "forwards");
+        assert!(
+            position >= at && position + batch.total_len() <= len,
+            "forwards"
+        );
         at = position + batch.total_len();
     }
     scanned
@@ -216,6 +234,9 @@ fn check_read(ground: &Ground, segment: &Segment, scanned: &Scan) {
         }
     }
     if whole {
-        assert_eq!(records, scanned.accumulator.records, "what was scanned is read");
+        assert_eq!(
+            records, scanned.accumulator.records,
+            "what was scanned is read"
+        );
     }
 }

@@ -16,7 +16,9 @@ pub(super) fn head(bytes: &mut [u8]) -> Option<usize> {
 
 /// The record batch at the front of `bytes`, which stands at `position`: the sync word, and both checksums. Its length.
 pub(super) fn batch(bytes: &mut [u8], salt: u64, position: u64) -> Option<usize> {
-    bytes.get_mut(..2)?.copy_from_slice(&batch::SYNC.to_le_bytes());
+    bytes
+        .get_mut(..2)?
+        .copy_from_slice(&batch::SYNC.to_le_bytes());
     let (_, _, total) = batch::hop(bytes)?;
     let ext_len = usize::from(u16::from_le_bytes([bytes[34], bytes[35]]));
     let body_start = HEADER_LEN + ext_len;

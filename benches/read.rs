@@ -1,0 +1,238 @@
+//! How fast do records come back, next to the least that checking or fetching the same bytes can take?
+//!
+//! * `replay`: every record of a log in batches of 500, checksums verified, over a CRC pass over mapped segment files. Beside it
+//!   `replay_mapped` (`ReadMode::Mapped`), `replay_entries` (owned entries, one by one), `replay_single` (every record a batch of
+//!   its own), `replay_poll` (through a consumer).
+//! * `get`: one record by a random offset, over one `pread` of a value at a random place. Every record is a batch of its own;
+//!   `get_batched` is the same where 500 share a batch, and thus a checksum.
+
+mod common;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::raw::{Plain, crc_of, files_below};
+use common::{Dice, Line, Run, Values, bytes_below, duel, rate};
+use thalweg::{
+    Durability, Entry, EntryRef, Error, Log, Offset, Partition, ReadMode, Record, TopicConfig,
+};
+
+const MIB: u64 = 1 << 20;
+const BATCH: u64 = 500;
+
+fn main() {
+    let run = Run::from_args();
+    let values = Values::new();
+    let names = ["replay", "replay_mapped", "replay_entries", "replay_poll"];
+    if names.iter().any(|name| run.wants(name)) {
+        for value_bytes in [100, 1024] {
+            replays(&run, &Filled::new(&run, &values, value_bytes, BATCH));
+        }
+    }
+    if run.wants("replay_single") {
+        let filled = Filled::new(&run, &values, 100, 1);
+        let log = filled.open(ReadMode::Positioned);
+        replay(&run, &filled, "replay_single", None, || {
+            for_each(&partition(&log))
+        });
+    }
+    if run.wants("get") {
+        for value_bytes in [100, 1024] {
+            let filled = Filled::new(&run, &values, value_bytes, 1);
+            get(&run, &values, &filled, "get", Some(0.6));
+        }
+    }
+    if run.wants("get_batched") {
+        let filled = Filled::new(&run, &values, 100, BATCH);
+        get(&run, &values, &filled, "get_batched", None);
+    }
+}
+
+/// A log that was written and closed.
+struct Filled {
+    dir: tempfile::TempDir,
+    value_bytes: usize,
+    batch: u64,
+    records: u64,
+}
+
+impl Filled {
+    fn new(run: &Run, values: &Values, value_bytes: usize, batch: u64) -> Filled {
+        let filled = Filled {
+            dir: tempfile::tempdir().expect("a directory for the bench"),
+            value_bytes,
+            batch,
+            records: (run.size(192 * MIB) / value_bytes as u64).next_multiple_of(batch),
+        };
+        let log = filled.open(ReadMode::Positioned);
+        let config = TopicConfig::new()
+            .partitions(1)
+            .durability(Durability::Process);
+        let topic = log.create_topic("bench", config).expect("a new topic");
+        let partition = topic.partition(0).unwrap();
+        for from in (0..filled.records).step_by(batch as usize) {
+            let records = (from..from + batch).map(|i| Record::keyless(values.get(i, value_bytes)));
+            partition.append_all(records).unwrap();
+        }
+        drop((topic, partition));
+        log.close().unwrap();
+        filled.compare(values);
+        filled
+    }
+
+    fn open(&self, mode: ReadMode) -> Log {
+        let log = Log::builder().read_mode(mode).open(self.dir.path());
+        log.expect("a log of ours")
+    }
+
+    /// Every byte of every record, once, before anything is measured.
+    fn compare(&self, values: &Values) {
+        let mut next = 0;
+        let log = self.open(ReadMode::Positioned);
+        let check = |entry: EntryRef<'_>| {
+            assert_eq!(entry.offset().get(), next);
+            assert_eq!(entry.value(), Some(values.get(next, self.value_bytes)));
+            next += 1;
+            Ok::<_, Error>(())
+        };
+        partition(&log).entries(..).try_for_each_ref(check).unwrap();
+        assert_eq!(next, self.records);
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        files_below(self.dir.path(), ".log")
+    }
+}
+
+fn partition(log: &Log) -> Partition {
+    log.topic("bench").unwrap().partition(0).unwrap()
+}
+
+fn replays(run: &Run, filled: &Filled) {
+    let floor = (filled.value_bytes == 100).then_some(0.4);
+    let log = filled.open(ReadMode::Positioned);
+    let from = partition(&log);
+    replay(run, filled, "replay", floor, || for_each(&from));
+    replay(run, filled, "replay_entries", None, || {
+        let bytes =
+            |entry: Result<Entry, Error>| entry.unwrap().value().map_or(0, <[u8]>::len) as u64;
+        from.entries(..).map(bytes).sum()
+    });
+    if run.wants("replay_poll") {
+        let group = log.group("bench");
+        let mut consumer = group.subscribe(["bench"]).join().unwrap();
+        replay(run, filled, "replay_poll", None, || {
+            consumer
+                .seek(&from.topic_partition().at(Offset::ZERO))
+                .unwrap();
+            let mut bytes = 0;
+            loop {
+                let batch = consumer.poll(Duration::ZERO).unwrap();
+                if batch.is_empty() {
+                    return bytes;
+                }
+                let lens = batch
+                    .iter()
+                    .map(|entry| entry.value().map_or(0, <[u8]>::len));
+                bytes += lens.sum::<usize>() as u64;
+            }
+        });
+        consumer.close().unwrap();
+    }
+    drop(from);
+    log.close().unwrap();
+    let log = filled.open(ReadMode::Mapped);
+    let from = partition(&log);
+    replay(run, filled, "replay_mapped", None, || for_each(&from));
+}
+
+/// The bytes of all values.
+fn for_each(partition: &Partition) -> u64 {
+    let mut bytes = 0;
+    let add = |entry: EntryRef<'_>| {
+        bytes += entry.value().map_or(0, <[u8]>::len) as u64;
+        Ok::<_, Error>(())
+    };
+    partition.entries(..).try_for_each_ref(add).unwrap();
+    bytes
+}
+
+/// Measures a way to read all records, which tells how many bytes it saw.
+fn replay(
+    run: &Run,
+    filled: &Filled,
+    name: &str,
+    floor: Option<f64>,
+    mut ours: impl FnMut() -> u64,
+) {
+    if !run.wants(name) {
+        return;
+    }
+    let segments = filled.segments();
+    let records = filled.records;
+    let result = duel(
+        run.rounds(15),
+        || {
+            rate(records, || {
+                assert_eq!(ours(), records * filled.value_bytes as u64);
+            })
+        },
+        || {
+            rate(records, || {
+                std::hint::black_box(crc_of(&segments));
+            })
+        },
+    );
+    Line::new(name)
+        .count("value_bytes", filled.value_bytes as u64)
+        .count("batch", filled.batch)
+        .count("log_mib", bytes_below(filled.dir.path()) / MIB)
+        .duel("crc_of_mapped_files", &result, floor)
+        .print();
+}
+
+fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f64>) {
+    let log = filled.open(ReadMode::Positioned);
+    let partition = partition(&log);
+    let (value_bytes, records) = (filled.value_bytes, filled.records);
+    let raw_dir = tempfile::tempdir().expect("a directory for the bench");
+    let mut raw = Plain::create(&raw_dir.path().join("raw"));
+    for i in (0..records).step_by(1000) {
+        let some: Vec<u8> = (i..records.min(i + 1000))
+            .flat_map(|i| values.get(i, value_bytes).iter().copied())
+            .collect();
+        raw.write(&some);
+    }
+    raw.sync();
+    let (mut ours_dice, mut raw_dice) = (Dice(2_463_534_242), Dice(2_463_534_242));
+    let mut buffer = vec![0; value_bytes];
+    let gets = run.size(20_000);
+    let result = duel(
+        run.rounds(31),
+        || {
+            rate(gets, || {
+                for _ in 0..gets {
+                    let i = ours_dice.roll() % records;
+                    let entry = partition.get(Offset::new(i)).unwrap();
+                    let entry = entry.expect("an offset that was written");
+                    assert_eq!(entry.value().map(|v| &v[..8]), Some(values.get(i, 8)));
+                }
+            })
+        },
+        || {
+            rate(gets, || {
+                for _ in 0..gets {
+                    let i = raw_dice.roll() % records;
+                    raw.read(&mut buffer, i * value_bytes as u64);
+                    assert_eq!(&buffer[..8], values.get(i, 8));
+                }
+            })
+        },
+    );
+    Line::new(name)
+        .count("value_bytes", value_bytes as u64)
+        .count("batch", filled.batch)
+        .count("log_mib", bytes_below(filled.dir.path()) / MIB)
+        .duel("pread", &result, floor)
+        .print();
+}
