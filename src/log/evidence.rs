@@ -116,8 +116,12 @@ impl Known {
         if current == Some(era) {
             return true;
         }
-        let from = era.max(self.newest_close.saturating_add(1));
         let newest = self.newest_open();
+        let from = if planted!(SAME_BOOT_BY_NEWEST_OPEN) {
+            newest
+        } else {
+            era.max(self.newest_close.saturating_add(1))
+        };
         // A hole may have held an `OPEN` of another boot.
         if !self.sound || from > newest || here.boot.is_none() {
             return false;

@@ -61,6 +61,7 @@ impl Held {
             Right::Locked(lock) => lock
                 .check()
                 .map_err(|e| Error::io("check", &self.dir.join(names::LOCK), e))?,
+            Right::ReadOnly if planted!(LOCK_AFTER_RECOVERY) => return Ok(()),
             Right::ReadOnly => {
                 return Err(Error::ReadOnly {
                     dir: self.dir.as_path().into(),

@@ -210,7 +210,11 @@ impl Inner {
         }
         take(self.ledger.partition());
         result?;
-        if clean { self.state.close() } else { Ok(()) }
+        if clean || planted!(CLOSE_WHILE_UNFINISHED) {
+            self.state.close()
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends what only an open log has: the thread and the lock.

@@ -63,7 +63,7 @@ impl Root {
                 ),
             ));
         }
-        let held = if write {
+        let held = if write && !planted!(LOCK_AFTER_RECOVERY) {
             Held::take(&*storage, &dir)?
         } else {
             Held::read_only(&dir)

@@ -145,9 +145,6 @@ fn nothing_left(place: &Place, point: Option<&Point>, log_start: u64) -> Result<
 
 /// The opening since which this partition has had no other witness.
 fn era(home: &Home, header: &SegmentHeader, point: Option<&Point>, checked: Option<&Point>) -> u64 {
-    if planted!(SAME_BOOT_BY_NEWEST_OPEN) {
-        return u64::MAX;
-    }
     let number = |point: Option<&Point>| point.map_or(0, |point| point.open_number);
     header
         .open_number
