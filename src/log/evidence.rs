@@ -260,7 +260,10 @@ mod tests {
     #[test]
     fn a_rewrite_keeps_what_is_needed_and_ends_with_no_close() {
         let essence = known(&[open(1), close(1), open(2), open(3), close(2)], true).essence();
-        assert_eq!(essence, [close(2), open(3)].map(|entry| with_catalogue(entry, 1)));
+        assert_eq!(
+            essence,
+            [close(2), open(3)].map(|entry| with_catalogue(entry, 1))
+        );
         let proves_the_same = known(&essence, true);
         assert!(proves_the_same.same_boot_since(3, HERE, None));
         assert!(!proves_the_same.clean);
