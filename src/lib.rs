@@ -1,4 +1,63 @@
-//! Kafka's model as an embeddable library.
+//! **Kafka's model as an embeddable library**: partitioned, replayable, durable logs with consumer groups, as plain function
+//! calls on local segment files.
+//!
+//! A program links it and needs no server. Records go into *topics*, each split into *partitions* by the key of the record; a
+//! partition keeps its records in order, under *offsets* that are never given out twice. *Consumer groups* read them, each at
+//! its own pace, and say how far they are done; what they have said survives a crash, and so does what was acknowledged.
+//!
+//! ```
+//! use std::time::Duration;
+//! use thalweg::{Log, TopicConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! let log = Log::open(path)?;
+//! let orders = log.topic_or_create("orders", TopicConfig::new().partitions(4))?;
+//! orders.append(("customer-7", "2 x espresso"))?;        // same key, same partition, same order
+//! orders.append(("customer-9", "1 x flat white"))?;
+//!
+//! let mut kitchen = log.group("kitchen").subscribe(["orders"]).join()?;
+//! for order in &kitchen.poll(Duration::from_secs(1))? {
+//!     println!("{} {}", order.position(), order.value_str()?);
+//! }
+//! kitchen.commit()?;                                     // next time, begin after these
+//! kitchen.close()?;
+//! # Ok(()) }
+//! ```
+//!
+//! # I want to…
+//!
+//! | | |
+//! | --- | --- |
+//! | open a log, or make one | [`Log::open`], [`Log::builder`]; in memory, for tests: [`Log::in_memory`] |
+//! | look at a log that another process writes | [`Log::open_read_only`] |
+//! | know what a crash has cost | [`Log::recovery`] |
+//! | write | [`Topic::append`], [`Topic::append_all`]; to one partition, [`Partition::append`] |
+//! | write only if nobody else did | [`Partition::append_at`] |
+//! | read as a group, and go on there next time | [`Log::group`], [`ConsumerGroup::subscribe`], [`Consumer`] |
+//! | wait for records until I am told to stop | [`Consumer::next_batch`], [`Consumer::wake_handle`] |
+//! | read once more | [`Consumer::seek`], [`ConsumerBuilder::start_from`] |
+//! | look at records without a group | [`Partition::entries`], [`Partition::get`], [`Partition::offset_for_time`] |
+//! | keep a record longer than its batch | [`EntryRef::to_entry`], [`Entry::detached`] |
+//! | choose how safe an append is | [`TopicConfig::durability`] |
+//! | have the partitions that a Kafka cluster would choose | [`Partitioner::Kafka`] |
+//! | know what to do about an error | [`Error`], [`Error::outcome`], [`Error::partition`] |
+//!
+//! # Durability, named by what it survives
+//!
+//! | Level | `Ok` from append means | survives panic, abort, `kill -9` | survives power loss |
+//! | --- | --- | --- | --- |
+//! | [`Process`](Durability::Process) | the operating system has the bytes | every acknowledged record | a prefix; no bound on the lost tail |
+//! | [`Interval`](Durability::Interval) | as `Process`; a sync follows within `time` or `bytes` | every acknowledged record | a prefix; the lost tail is at most the last `time` (and one pass of syncs) or `bytes` |
+//! | [`Power`](Durability::Power) (default) | data synced, and every new directory entry up to the root | every acknowledged record | every acknowledged record |
+//!
+//! At every level readers see only what is acknowledged, a batch is there as a whole or not at all, and damage is an error that
+//! names the file and the byte.
+//!
+//! # Features
+//!
+//! `lz4` and `zstd` compress record batches. `testing` adds storage that crashes where a test says, and a clock that it moves.
 
 pub(crate) mod varint;
 
@@ -44,3 +103,8 @@ pub use partition::report::{Finding, FindingKind, RecoveryReport};
 pub use partition::settings::{Compression, Durability, OnSuspectTail};
 pub use record::{IntoBytes, Record};
 pub use segment::ReadMode;
+
+/// The programs in the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -1,11 +1,8 @@
 //! What a user sees of a log and its topics: opening, creating, appending, closing, and opening again.
 
-use std::time::Duration;
-
 use thalweg::testing::{CrashModel, Disk};
 use thalweg::{
-    Compaction, Durability, Error, FindingKind, Log, Offset, OnCorruption, Partitioner, Record,
-    TopicConfig,
+    Durability, Error, FindingKind, Log, Offset, OnCorruption, Partitioner, TopicConfig,
 };
 
 fn values(log: &Log, topic: &str) -> Vec<String> {
@@ -75,87 +72,6 @@ fn opening_after_a_clean_close_writes_nothing() {
     assert_eq!(disk.hash(), before);
     log.close().unwrap();
     assert_eq!(disk.hash(), before);
-}
-
-#[test]
-fn what_was_set_and_cannot_change_must_agree() {
-    let log = Log::in_memory();
-    let config = TopicConfig::new()
-        .partitions(4)
-        .partitioner(Partitioner::Kafka);
-    log.topic_or_create("orders", config.clone()).unwrap();
-    log.topic_or_create("orders", config).unwrap();
-    log.topic_or_create("orders", TopicConfig::new()).unwrap();
-    let five = log.topic_or_create("orders", TopicConfig::new().partitions(5));
-    assert!(matches!(
-        five,
-        Err(Error::ConfigMismatch {
-            setting: "partitions",
-            ..
-        })
-    ));
-    let round = log.topic_or_create(
-        "orders",
-        TopicConfig::new().partitioner(Partitioner::RoundRobin),
-    );
-    assert!(matches!(
-        round,
-        Err(Error::ConfigMismatch {
-            setting: "partitioner",
-            ..
-        })
-    ));
-    let again = log.create_topic("orders", TopicConfig::new());
-    assert!(matches!(again, Err(Error::AlreadyExists { .. })));
-    assert!(matches!(log.topic("sales"), Err(Error::NotFound { .. })));
-}
-
-#[test]
-fn f87_nonsense_is_refused_with_the_name_of_the_setting() {
-    let log = Log::in_memory();
-    for (setting, config) in [
-        ("partitions", TopicConfig::new().partitions(0)),
-        ("partitions", TopicConfig::new().partitions(u32::MAX)),
-        ("segment_bytes", TopicConfig::new().segment_bytes(0)),
-        (
-            "segment_age",
-            TopicConfig::new().segment_age(Duration::ZERO),
-        ),
-        ("offset_span", TopicConfig::new().offset_span(0)),
-    ] {
-        match log.create_topic("orders", config) {
-            Err(Error::InvalidSetting { setting: named, .. }) => assert_eq!(named, setting),
-            other => panic!("{setting}: {other:?}"),
-        }
-    }
-    assert!(log.topics().is_empty());
-}
-
-#[test]
-fn f88_names_that_no_topic_can_have_are_refused_and_odd_ones_are_harmless() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = Log::open(dir.path().join("log")).unwrap();
-    let long = "x".repeat(250);
-    for name in ["", ".", "..", "../x", "a/b", "a\0b", "größe", "a b", &long] {
-        let refused = log.create_topic(name, TopicConfig::new());
-        assert!(
-            matches!(refused, Err(Error::InvalidName { .. })),
-            "{name:?}"
-        );
-    }
-    let odd = ["con", ".hidden", "a", "A", "__x", "a.tmp", &long[..249]];
-    for name in odd {
-        log.create_topic(name, TopicConfig::new())
-            .unwrap()
-            .append(("k", name))
-            .unwrap();
-    }
-    log.close().unwrap();
-    let log = Log::open(dir.path().join("log")).unwrap();
-    for name in odd {
-        assert_eq!(values(&log, name), [name]);
-    }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]
@@ -264,105 +180,6 @@ fn f97_a_used_partition_that_is_gone_is_damage_and_the_others_work() {
         .on_corruption(OnCorruption::RefuseLog)
         .open_on(&disk);
     assert!(refused.unwrap_err().is_corruption());
-}
-
-#[test]
-fn a_topic_without_its_description_does_not_stop_the_others() {
-    let disk = Disk::new();
-    let log = Log::builder().open_on(&disk).unwrap();
-    for name in ["orders", "sales"] {
-        log.create_topic(name, TopicConfig::new())
-            .unwrap()
-            .append(("a", name))
-            .unwrap();
-    }
-    log.close().unwrap();
-    let (config, len) = disk
-        .files()
-        .into_iter()
-        .find(|(path, _)| path.to_string_lossy().contains("orders-") && path.ends_with("config"))
-        .unwrap();
-    disk.zero(&config, 0..len).unwrap();
-
-    let log = Log::builder().open_on(&disk).unwrap();
-    assert!(log.topic("orders").unwrap_err().is_corruption());
-    assert!(
-        log.topic_or_create("orders", TopicConfig::new())
-            .unwrap_err()
-            .is_corruption()
-    );
-    assert_eq!(values(&log, "sales"), ["sales"]);
-    assert_eq!(log.recovery().findings()[0].kind, FindingKind::Damaged);
-}
-
-#[test]
-fn a_batch_over_several_partitions_keeps_the_order_of_its_positions() {
-    let log = Log::in_memory();
-    let orders = log
-        .create_topic("orders", TopicConfig::new().partitions(4))
-        .unwrap();
-    let keys: Vec<String> = (0..50).map(|n| format!("customer-{n}")).collect();
-    let positions = orders
-        .append_all(keys.iter().map(|key| (key, key)))
-        .unwrap();
-    assert_eq!(positions.len(), 50);
-    for (key, at) in keys.iter().zip(&positions) {
-        assert_eq!(at.partition(), orders.partition_for(key.as_bytes()));
-        let entry = orders
-            .partition(at.partition())
-            .unwrap()
-            .get(at.offset())
-            .unwrap()
-            .unwrap();
-        assert_eq!(entry.value_str().unwrap(), key);
-    }
-    assert!(
-        orders
-            .append_all(Vec::<(&str, &str)>::new())
-            .unwrap()
-            .is_empty()
-    );
-}
-
-#[test]
-fn records_without_a_key_spread_one_by_one_and_stay_together_in_a_batch() {
-    let log = Log::in_memory();
-    let clicks = log
-        .create_topic("clicks", TopicConfig::new().partitions(3))
-        .unwrap();
-    let one_by_one: Vec<u32> = (0..3)
-        .map(|_| {
-            clicks
-                .append(Record::keyless("x"))
-                .unwrap()
-                .partition()
-                .get()
-        })
-        .collect();
-    assert_eq!(one_by_one, [0, 1, 2]);
-    let batch = clicks
-        .append_all((0..5).map(|_| Record::keyless("x")))
-        .unwrap();
-    assert!(
-        batch
-            .iter()
-            .all(|at| at.partition() == batch[0].partition())
-    );
-    let next = clicks.append(Record::keyless("x")).unwrap();
-    assert_ne!(next.partition(), batch[0].partition());
-}
-
-#[test]
-fn a_compacted_topic_refuses_records_without_a_key() {
-    let log = Log::in_memory();
-    let state = log
-        .create_topic("state", TopicConfig::new().compacted(Compaction::new()))
-        .unwrap();
-    assert!(matches!(
-        state.append(Record::keyless("x")),
-        Err(Error::KeyRequired { .. })
-    ));
-    state.append(("k", "x")).unwrap();
 }
 
 #[test]

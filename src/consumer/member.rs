@@ -45,6 +45,7 @@ impl Member {
             crate::log::check_topic_name(topic)?;
         }
         let client = settings.client_id.as_deref().unwrap_or(group);
+        log.prepare_commits()?;
         let seat = log.shared::<Seats>().join(group, client)?;
         let mut member = Member {
             missing: settings.topics.clone(),

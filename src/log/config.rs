@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::description;
+use super::settings::Description;
 use crate::error::{Error, Result};
 use crate::format::names;
 use crate::format::slots::SlotFile;
@@ -30,7 +32,9 @@ struct Stored {
 pub(super) struct Read {
     pub(super) path: PathBuf,
     pub(super) file: SlottedFile,
-    pub(super) description: TopicDescription,
+    pub(super) stored: TopicDescription,
+    /// What it says.
+    pub(super) description: Description,
     pub(super) lost_slot: bool,
 }
 
@@ -39,11 +43,13 @@ pub(super) fn read(storage: &dyn Storage, dir: &Path) -> Result<Read> {
     let path = dir.join(names::CONFIG);
     let (file, slotted) = SlottedFile::open(storage, &path, SlotFile::TopicConfig)?
         .ok_or_else(|| Error::corruption(&path, 0, None))?;
-    let description =
+    let stored =
         TopicDescription::decode(&slotted.payload).map_err(|bad| bad_content(&path, bad))?;
+    let description = description::read(&stored, &path)?;
     Ok(Read {
         path,
         file,
+        stored,
         description,
         lost_slot: slotted.bad_other,
     })

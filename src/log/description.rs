@@ -116,7 +116,7 @@ fn routing(partitioner: &Partitioner) -> Routing {
     }
 }
 
-pub(super) fn partitioner(routing: &Routing) -> Partitioner {
+fn partitioner(routing: &Routing) -> Partitioner {
     match routing {
         Routing::Xxh3 => Partitioner::Xxh3,
         Routing::Kafka => Partitioner::Kafka,
@@ -125,17 +125,23 @@ pub(super) fn partitioner(routing: &Routing) -> Partitioner {
     }
 }
 
+/// The codecs that are compiled in.
+const COMPILED: &[Compression] = &[
+    Compression::None,
+    #[cfg(feature = "lz4")]
+    Compression::Lz4,
+    #[cfg(feature = "zstd")]
+    Compression::Zstd,
+];
+
 /// Whether the codec is compiled in is known here, so that a topic is refused whole and not record by record.
 fn compression(codec: Codec, file: &Path) -> Result<Compression> {
-    match codec {
-        Codec::None => Ok(Compression::None),
-        #[cfg(feature = "lz4")]
-        Codec::Lz4 => Ok(Compression::Lz4),
-        #[cfg(feature = "zstd")]
-        Codec::Zstd => Ok(Compression::Zstd),
-        #[cfg(not(all(feature = "lz4", feature = "zstd")))]
-        other => Err(Error::incompatible(file, other.id().into(), 0)),
-    }
+    let compiled = COMPILED
+        .iter()
+        .find(|compression| compression.codec() == codec);
+    compiled
+        .copied()
+        .ok_or_else(|| Error::incompatible(file, codec.id().into(), 0))
 }
 
 #[cfg(test)]

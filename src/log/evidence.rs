@@ -164,3 +164,119 @@ fn sorted(points: &HashMap<Key, Point>) -> Vec<Point> {
     all.sort_by_key(|point| (point.topic, point.partition));
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Here = Here {
+        boot: Some(7),
+        identity: (1, 2, 3),
+    };
+
+    fn open(number: u64) -> Entry {
+        Known::default().open_entry(number, HERE)
+    }
+
+    fn open_elsewhere(number: u64) -> Entry {
+        let elsewhere = Here {
+            boot: Some(8),
+            ..HERE
+        };
+        Known::default().open_entry(number, elsewhere)
+    }
+
+    fn close(number: u64) -> Entry {
+        Entry::Close {
+            number,
+            catalogue_generation: 1,
+        }
+    }
+
+    fn known(entries: &[Entry], sound: bool) -> Known {
+        let entries = entries.iter().enumerate();
+        Known::of(Decoded {
+            salt: 0,
+            entries: entries.map(|(n, &entry)| (n as u64, entry)).collect(),
+            sound,
+            end: 0,
+            skipped: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_close_counts_only_as_the_last_entry_of_a_sound_file_and_for_the_newest_opening() {
+        assert!(known(&[open(1), close(1)], true).clean);
+        assert!(!known(&[open(1), close(1)], false).clean);
+        assert!(!known(&[open(1), close(1), open(2)], true).clean);
+        assert!(!known(&[open(1), open(2), close(1)], true).clean);
+        assert!(!known(&[], true).clean);
+    }
+
+    #[test]
+    fn the_same_boot_holds_if_every_opening_since_was_here() {
+        let all_here = known(&[open(1), close(1), open(2), open(3)], true);
+        assert!(all_here.same_boot_since(2, HERE, None));
+        assert!(all_here.same_boot_since(3, HERE, None));
+        // Before a close there is nothing to judge.
+        assert!(all_here.same_boot_since(1, HERE, None));
+        let elsewhere = Here {
+            identity: (1, 9, 3),
+            ..HERE
+        };
+        assert!(!all_here.same_boot_since(2, elsewhere, None));
+        let unknown = Here { boot: None, ..HERE };
+        assert!(!all_here.same_boot_since(2, unknown, None));
+    }
+
+    #[test]
+    fn one_opening_in_another_boot_or_missing_breaks_it_for_who_was_not_written_since() {
+        let moved = known(&[open(1), open_elsewhere(2), open(3)], true);
+        assert!(!moved.same_boot_since(1, HERE, None));
+        assert!(!moved.same_boot_since(2, HERE, None));
+        assert!(moved.same_boot_since(3, HERE, None));
+        let missing = known(&[open(1), open(3)], true);
+        assert!(!missing.same_boot_since(1, HERE, None));
+        assert!(missing.same_boot_since(3, HERE, None));
+        // A segment names an opening that no entry does.
+        assert!(!missing.same_boot_since(4, HERE, None));
+    }
+
+    #[test]
+    fn a_hole_never_makes_it_hold_but_for_this_opening_itself() {
+        let holed = known(&[open(1), open(2)], false);
+        assert!(!holed.same_boot_since(2, HERE, None));
+        assert!(holed.same_boot_since(4, HERE, Some(4)));
+    }
+
+    #[test]
+    fn numbers_follow_one_another_and_leave_one_out_after_a_loss() {
+        assert_eq!(known(&[open(1), open(2)], true).next_number(0), 3);
+        assert_eq!(known(&[open(1), open(2)], false).next_number(0), 4);
+        assert_eq!(known(&[], false).next_number(9), 11);
+        assert_eq!(Known::default().next_number(0), 2);
+    }
+
+    #[test]
+    fn a_rewrite_keeps_what_is_needed_and_ends_with_no_close() {
+        let essence = known(&[open(1), close(1), open(2), open(3), close(2)], true).essence();
+        assert_eq!(
+            essence,
+            [close(2), open(3)].map(|entry| with_catalogue(entry, 1))
+        );
+        let proves_the_same = known(&essence, true);
+        assert!(proves_the_same.same_boot_since(3, HERE, None));
+        assert!(!proves_the_same.clean);
+    }
+
+    fn with_catalogue(entry: Entry, generation: u64) -> Entry {
+        match entry {
+            Entry::Open { number, .. } => Known {
+                catalogue: generation,
+                ..Known::default()
+            }
+            .open_entry(number, HERE),
+            other => other,
+        }
+    }
+}

@@ -117,7 +117,8 @@ impl Inner {
             .rename(&making, &dir)
             .map_err(|e| Error::io("rename", &dir, e))?;
         sync_dir(storage, &topics)?;
-        let read = config::read(storage, &dir)?;
+        let mut read = config::read(storage, &dir)?;
+        read.description = described.clone(); // with what is not stored
         let custom = custom_for(&described.partitioner, &self.partitioners);
         let core = TopicCore::open(
             Opening {
@@ -146,11 +147,20 @@ impl Inner {
 
     /// Starts the maintenance thread if this topic needs it.
     pub(super) fn work_for(&self, core: &TopicCore) -> Result<()> {
-        let background = matches!(self.maintenance, Maintenance::Background { .. });
-        if background && self.access == Access::Write && core.description().settings.below_power() {
-            self.worker.start(&self.home)?;
+        if core.description().settings.below_power() {
+            self.start_worker()?;
         }
         Ok(())
+    }
+
+    /// Starts the maintenance thread, unless the host does without.
+    pub(super) fn start_worker(&self) -> Result<()> {
+        match self.maintenance {
+            Maintenance::Background { .. } if self.access == Access::Write => {
+                self.worker.start(&self.home)
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn changed(&self) {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -34,6 +35,11 @@ const NAME: &str = "__ledger";
 /// Fixed, and the same in every log: no random UUID is as small.
 const TOPIC: u128 = 1;
 const SEGMENT_BYTES: u64 = 1 << 20;
+/// Losing a commit only repeats work, so a commit does not wait for the disk; it is synced soon after.
+const LEVEL: Durability = Durability::Interval {
+    time: Duration::from_secs(1),
+    bytes: 1 << 20,
+};
 
 /// A partition as the ledger names it: UUID of the topic, number.
 pub(crate) type PartitionKey = evidence::Key;
@@ -48,7 +54,7 @@ pub(crate) struct Commit {
 /// What is stored for a new ledger.
 pub(super) fn description() -> TopicDescription {
     let config = TopicConfig::new()
-        .durability(Durability::Process)
+        .durability(LEVEL)
         .segment_bytes(SEGMENT_BYTES);
     let resolved = config
         .resolve()

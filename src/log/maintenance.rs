@@ -18,8 +18,8 @@ use crate::partition::home::{Home, Job};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
-    /// A thread of the log, started when a topic below [`Durability::Power`](crate::Durability::Power) is opened, stopped
-    /// when the log is closed. The default on disk.
+    /// A thread of the log, started when a topic below [`Durability::Power`](crate::Durability::Power) is opened or
+    /// a consumer joins, stopped when the log is closed. The default on disk.
     Background {
         /// How often it looks for what nobody asked for. (Nothing of that kind exists yet.)
         every: Duration,

@@ -191,6 +191,11 @@ impl Log {
         &self.inner.home.clock
     }
 
+    /// Somebody is about to commit: what is committed is synced in the background.
+    pub(crate) fn prepare_commits(&self) -> Result<()> {
+        self.inner.start_worker()
+    }
+
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.inner.ledger
     }

@@ -14,7 +14,6 @@ use parking_lot::{Mutex, RwLock};
 use super::builder::{OnCorruption, Options, RecoveryProgress};
 use super::catalogue::CatalogueFile;
 use super::config;
-use super::description;
 use super::held::Held;
 use super::inner::{Inner, Known};
 use super::ledger::Ledger;
@@ -158,10 +157,7 @@ impl Found {
         for Listed { name, dir, read } in std::mem::take(&mut self.topics) {
             let known = match read {
                 Ok(read) => {
-                    let custom = custom_for(
-                        &description::partitioner(&read.description.partitioner),
-                        &options.partitioners,
-                    );
+                    let custom = custom_for(&read.description.partitioner, &options.partitioners);
                     let opening = Opening {
                         dir,
                         read,
@@ -202,9 +198,7 @@ fn read_topics(
             .join(names::TOPICS)
             .join(names::topic_dir(&entry.name, entry.topic));
         let read = match config::read(&*root.storage, &dir) {
-            Ok(read)
-                if read.description.topic != entry.topic || read.description.name != entry.name =>
-            {
+            Ok(read) if read.stored.topic != entry.topic || read.stored.name != entry.name => {
                 Err(read.path)
             }
             Ok(read) => Ok(read),

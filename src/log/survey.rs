@@ -129,7 +129,7 @@ fn is_unborn(storage: &dyn Storage, dir: &Path) -> Result<bool> {
         return Ok(false);
     }
     match config::read(storage, dir) {
-        Ok(read) => Ok(!read.description.used.contains(&true)),
+        Ok(read) => Ok(!read.stored.used.contains(&true)),
         Err(e) if e.is_corruption() => Ok(list(storage, dir)?
             .iter()
             .all(|entry| entry.name != names::CONFIG)),

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::config::{self, Config};
-use super::description;
 use super::inner::Inner;
 use super::policy::Partitioner;
 use super::routing::{CustomPartitioner, Router};
@@ -72,15 +71,10 @@ impl TopicCore {
             custom,
             first_offset,
         } = opening;
-        let name: Arc<str> = read.description.name.as_str().into();
-        let uuid = read.description.topic;
-        let description = description::read(&read.description, &read.path)?;
-        let config = Config::new(
-            &home.ground.storage,
-            &home.evidence,
-            read.file,
-            read.description,
-        );
+        let name: Arc<str> = read.stored.name.as_str().into();
+        let uuid = read.stored.topic;
+        let description = read.description;
+        let config = Config::new(&home.ground.storage, &home.evidence, read.file, read.stored);
         let mut partitions = Vec::with_capacity(description.partitions as usize);
         for number in 0..description.partitions {
             let id = PartitionId::new(number);

@@ -262,3 +262,6 @@ pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> Result<Option<Ve
     bytes.truncate(read);
     Ok(Some(bytes))
 }
+
+#[cfg(test)]
+mod tests;
