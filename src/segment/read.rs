@@ -160,7 +160,8 @@ impl Window {
             .map_or(u64::MAX, |start| start + position);
         let tail = tail.filter(|_| segment.stream_start.is_some());
         let held = tail.map_or(0, |tail| tail.held_from(stream));
-        let bytes = bytes.min(segment.left_after(position));
+        let asked = bytes;
+        let bytes = asked.min(segment.left_after(position));
         let len = if held > 0 {
             bytes.min(held as usize)
         } else {
@@ -177,7 +178,7 @@ impl Window {
             let read = io::read_full(&*file, into, position).map_err(Why::Io)?;
             into.truncate(read);
         }
-        let full = into.len() == bytes;
+        let full = into.len() == asked;
         *spare = Some(Arc::clone(&block));
         Ok(Window { block, full })
     }
