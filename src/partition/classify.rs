@@ -302,15 +302,13 @@ impl Last<'_> {
     }
 
     fn tail_in_same_boot(&self, scan: &Scan) -> Result<Tail> {
-        if matches!(scan.stop, ScanStop::CutShort) {
-            return Ok(Tail::Torn);
-        }
+        // A length may be what is damaged, and then the batch only looks cut short: what lies behind it tells.
         let behind = scan::next_batch(&*self.file, &self.header, scan.end + 1, self.len)
             .map_err(|e| self.io(e))?;
-        Ok(if behind.is_some() {
-            Tail::Damaged
-        } else {
-            Tail::Suspect
+        Ok(match scan.stop {
+            _ if behind.is_some() => Tail::Damaged,
+            ScanStop::CutShort => Tail::Torn,
+            _ => Tail::Suspect,
         })
     }
 
