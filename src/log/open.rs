@@ -191,7 +191,7 @@ impl Listed {
 /// A topic that has records and stands in no catalogue: whoever asks for it, or wants to make it, is told that it is damaged.
 fn lost_by_catalogue(root: &Root, dir: &Path, listed: &[Listed]) -> Result<Option<Listed>> {
     let name: Arc<str> = match config::read(&*root.storage, dir) {
-        Ok(read) => read.description.name.into(),
+        Ok(read) => read.stored.name.into(),
         Err(e) if e.is_corruption() => return Ok(None),
         Err(e) => return Err(e),
     };
