@@ -326,8 +326,8 @@ fn covered(home: &Home, place: &Place, slot: &Slot, live: &[Arc<Slot>]) -> Resul
     let Some(below) = live.iter().rposition(|other| other.base <= slot.base) else {
         return Ok(false);
     };
-    let Some(end) = end_of(home, place, slot)? else {
-        return Ok(true); // unfinished: it never was live
+    let Some(end) = end_of(home, place, slot)?.filter(|&end| end > slot.base) else {
+        return Ok(true); // unfinished, or without a record: nothing is lost with it
     };
     let mut reach = 0;
     for other in &live[below..] {
