@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::handle::Handle;
+use super::handle::{Handle, too_many_files};
 use super::{Ground, Seal, Segment, scan};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
@@ -57,10 +57,14 @@ impl ActiveSegment {
         write_full(&*file, &header.encode(), 0).map_err(io("write"))?;
         file.sync_all().map_err(|e| Error::failed_sync(&path, e))?;
         if !planted!(DIRECTORY_SYNC_SKIPPED) {
-            ground
-                .storage
-                .sync_dir(dir)
-                .map_err(|e| Error::failed_sync(dir, e))?;
+            let synced = ground.handles.sync_dir(dir);
+            synced.map_err(|e| {
+                if too_many_files(&e) {
+                    Error::io("open", dir, e) // it was not even begun, so it can be tried again
+                } else {
+                    Error::failed_sync(dir, e)
+                }
+            })?;
         }
         let next = header.base;
         let segment = Segment::new(
