@@ -260,6 +260,35 @@ fn f28_recovery_points_that_find_no_space_are_left_out() {
 }
 
 #[test]
+fn f28_a_close_whose_recovery_point_found_no_space_does_not_call_the_log_clean() {
+    for level in LEVELS {
+        // Each write to STATE in turn finds no space, the others do.
+        for number in 0..6 {
+            let (disk, log, partition, mut story) = three(level);
+            disk.fail(
+                Fault::error(DiskCall::Write, DiskError::NoSpace)
+                    .on("STATE")
+                    .after(number),
+            );
+            story.append(&disk, &partition, 1, 40).unwrap();
+            let closed = log.close();
+            disk.heal();
+            let state = format!("{level:?}, write {number} of STATE: {closed:?}");
+            let log = open(&disk).unwrap();
+            assert!(
+                kinds(log.recovery()).is_empty(),
+                "{state}: {:?}",
+                log.recovery()
+            );
+            let partition = again(&log).unwrap();
+            assert_eq!(story.check(&partition, &state), 4, "{state}");
+            story.go_on_with(4);
+            story.live_on(&disk, log, &partition, &state);
+        }
+    }
+}
+
+#[test]
 fn f28_a_topic_that_finds_no_space_is_not_there_and_can_be_made_later() {
     let disk = Disk::new();
     let log = open(&disk).unwrap();
