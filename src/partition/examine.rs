@@ -329,8 +329,11 @@ fn covered(home: &Home, place: &Place, slot: &Slot, live: &[Arc<Slot>]) -> Resul
     let Some(end) = end_of(home, place, slot)?.filter(|&end| end > slot.base) else {
         return Ok(true); // unfinished, or without a record: nothing is lost with it
     };
-    let mut reach = 0;
+    let mut reach = slot.base;
     for other in &live[below..] {
+        if other.base > reach {
+            break; // what lies between is in this one alone
+        }
         reach = reach.max(end_of(home, place, other)?.unwrap_or(other.base));
     }
     Ok(reach >= end)
@@ -479,6 +482,7 @@ fn damaged(
     let log_start = match manifest::read(&home.ground, place) {
         Ok(stored) => stored.manifest.log_start,
         Err(e) if e.is_corruption() => slots.first().map_or(0, |slot| slot.base),
+        Err(Error::Io { source, .. }) if is_no_directory(&source) => 0,
         Err(e) => return Err(e),
     };
     Ok(Found {
