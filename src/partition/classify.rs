@@ -91,8 +91,15 @@ pub(crate) fn last_segment(
         .checked(place.topic, place.at.partition().get());
     let era = era(home, &header, point.as_ref(), checked.as_ref());
     let same_boot = home.evidence.same_boot_since(era);
+    // A point that no sound opening can have written says nothing.
+    let possible = |p: &Point| {
+        p.position >= SEGMENT_HEADER_LEN as u64
+            && (header.base..=header.span_end()).contains(&p.offset)
+    };
     let here = |point: Option<Point>| {
-        point.filter(|p| (p.base, p.generation) == (header.base, header.generation))
+        point
+            .filter(|p| (p.base, p.generation) == (header.base, header.generation))
+            .filter(possible)
     };
     let synced = here(point.clone());
     let last = Last {
@@ -122,7 +129,10 @@ pub(crate) fn last_segment(
     } else {
         last.judge(slot, checked, remade, report)
     }?;
-    verdict.last_append = verdict.last_append.max(earlier.max(0) as u64);
+    verdict.last_append = verdict
+        .last_append
+        .max(earlier.max(0) as u64)
+        .min(super::writer::LATEST as u64);
     Ok(verdict)
 }
 

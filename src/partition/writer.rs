@@ -90,7 +90,7 @@ pub(crate) const UNSYNCED_LIMIT: u64 = 16 << 20;
 pub(crate) const POINT_EVERY: u64 = 1 << 20;
 const CHECKED_EVERY: u64 = 4 << 20;
 /// Times that a record batch can hold: 48 bits of milliseconds.
-const LATEST: i64 = (1 << 48) - 1;
+pub(crate) const LATEST: i64 = (1 << 48) - 1;
 
 impl Writer {
     pub(crate) fn active(&self) -> Option<&ActiveSegment> {
