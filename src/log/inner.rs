@@ -223,12 +223,11 @@ impl Inner {
             core.partitions.iter().for_each(&mut take);
         }
         take(self.ledger.partition());
-        result?;
-        if clean || planted!(CLOSE_WHILE_UNFINISHED) {
-            self.state.close()
-        } else {
-            Ok(())
+        if planted!(CLOSE_WHILE_UNFINISHED) {
+            return self.state.close();
         }
+        result?;
+        if clean { self.state.close() } else { Ok(()) }
     }
 
     /// Ends what only an open log has: the thread and the lock.
