@@ -171,13 +171,13 @@ impl Inner {
     /// speaks of records that are.
     pub(super) fn sync(&self) -> Result<()> {
         self.home.check_open()?;
-        let mut result = Ok(());
-        for core in self.cores() {
-            for partition in &core.partitions {
-                result = result.and(partition.sync());
-            }
-        }
-        result.and_then(|()| self.ledger.partition().sync())
+        let cores = self.cores();
+        let partitions: Vec<Partition> = cores
+            .iter()
+            .flat_map(|core| core.partitions.clone())
+            .collect();
+        Partition::sync_many(&partitions)?;
+        self.ledger.partition().sync()
     }
 
     /// Closes once: whoever comes later gets `Closed`.

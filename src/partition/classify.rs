@@ -16,8 +16,9 @@ use super::segments::{Segments, Slot, lost, read_header};
 use super::settings::{OnSuspectTail, Settings};
 use super::writer::{Health, Rear};
 use crate::error::{Error, Result};
+use crate::format::batch::NO_WATERMARK;
 use crate::format::footer::{FOOTER_LEN, Footer};
-use crate::format::segment::{Accumulator, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::segment::{Accumulator, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::state::Point;
 use crate::io::{File, OpenMode};
 use crate::offset::Offset;
@@ -101,7 +102,7 @@ pub(crate) fn last_segment(
             .filter(|p| (p.base, p.generation) == (header.base, header.generation))
             .filter(possible)
     };
-    let synced = here(point.clone());
+    let synced = here(point);
     let last = Last {
         place,
         home,
@@ -266,7 +267,7 @@ impl Last<'_> {
             return Ok(self.with_gap(verdict, report));
         }
         let scan = self.scan(&start)?;
-        if let ScanStop::Sealed(_) = scan.stop {
+        if let ScanStop::Sealed = scan.stop {
             let work = Work {
                 distrust: self.distrust(self.len),
                 ..Work::default()
@@ -330,7 +331,7 @@ impl Last<'_> {
         {
             let first = self.header.base + u64::from(batch.base_delta);
             let watermark = match batch.watermark_back {
-                u32::MAX => 0,
+                NO_WATERMARK => 0,
                 back => first.saturating_sub(u64::from(back)),
             };
             if watermark > scan.next {

@@ -288,6 +288,6 @@ impl std::fmt::Debug for Scan {
         f.debug_struct("Scan")
             .field("next", &self.forward.next_offset())
             .field("back", &self.back)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::writer::{Health, Rear};
 use crate::error::{Error, Result};
 use crate::format::names;
-use crate::format::segment::{Link, SEGMENT_HEADER_LEN};
+use crate::format::segment::SEGMENT_HEADER_LEN;
 use crate::io::Kind;
 use crate::segment::Segment;
 
@@ -74,16 +74,17 @@ pub(crate) fn examine(
     let names = match list(place, home) {
         Ok(names) => names,
         Err(Error::Io { source, .. }) if is_no_directory(&source) => {
-            return match place.used {
-                false => Ok(Found::unused(settings)),
-                true => damaged(
+            return if place.used {
+                damaged(
                     place,
                     home,
                     settings,
                     Vec::new(),
                     Error::corruption(&place.dir, 0, None),
                     report,
-                ),
+                )
+            } else {
+                Ok(Found::unused(settings))
             };
         }
         Err(e) => return Err(e),
@@ -136,12 +137,12 @@ fn list(place: &Place, home: &Home) -> Result<Names> {
         .map_err(|e| Error::io("list", &place.dir, e))?;
     let mut names = Names::default();
     for entry in entries {
-        let ours = entry.name == "MANIFEST" || names::parse_index_name(&entry.name).is_some();
+        let ours = entry.name == names::MANIFEST || names::parse_index_name(&entry.name).is_some();
         match names::parse_segment_name(&entry.name) {
             Some(name) => names.segments.push(name),
             None if ours && entry.kind == Kind::File => {}
             None if entry.name == "MANIFEST.tmp" => {
-                names.temporary.push(place.dir.join("MANIFEST.tmp"))
+                names.temporary.push(place.dir.join("MANIFEST.tmp"));
             }
             None => names.unknown += 1,
         }

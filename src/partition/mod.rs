@@ -184,10 +184,6 @@ impl Partition {
         Ok(pointed && matches!(writer.health, Health::Sound))
     }
 
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.inner.writer.lock().is_dirty()
-    }
-
     pub(crate) fn progress(&self) -> &Progress {
         &self.inner.progress
     }

@@ -289,7 +289,7 @@ impl Inner {
         self.change_segments(|segments| {
             segments
                 .slots
-                .retain(|slot| slot.base != old.base() || slot.generation == live.1)
+                .retain(|slot| slot.base != old.base() || slot.generation == live.1);
         });
         self.install(writer, active);
         Ok(())

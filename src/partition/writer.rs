@@ -18,8 +18,9 @@ use super::manifest::Stored;
 use super::settings::{Durability, Settings};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::batch::NO_WATERMARK;
 use crate::format::encoder::{Encoder, Place};
-use crate::format::segment::{Accumulator, Link};
+use crate::format::segment::Accumulator;
 use crate::format::state::Point;
 use crate::offset::Offset;
 use crate::segment::Segment;
@@ -226,7 +227,7 @@ impl Inner {
             salt: active.segment.header.salt,
             position: active.len,
             base_delta: u32::try_from(next - base).expect("the span is 32 bits wide"),
-            watermark_back: back.unwrap_or(u32::MAX),
+            watermark_back: back.unwrap_or(NO_WATERMARK),
             append_ms,
         };
         let bytes = encoder.place(place);

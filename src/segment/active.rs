@@ -1,7 +1,7 @@
 //! The writer's side of the last segment: one positioned write per record batch, at a tracked end, rolled back on error.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::handle::{Handle, too_many_files};
@@ -187,8 +187,10 @@ pub(crate) fn seal_of(footer: Footer, salt: u64) -> Seal {
     }
 }
 
-fn create_empty(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
-    let made = ground.handles.open(&Handle::new(path.clone()), OpenMode::CreateNew);
+fn create_empty(ground: &Ground, path: &Path) -> Result<Arc<dyn File>> {
+    let made = ground
+        .handles
+        .open(&Handle::new(path.to_path_buf()), OpenMode::CreateNew);
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let file = ground

@@ -85,7 +85,7 @@ pub(crate) enum ScanStop {
     /// The file ends here.
     End,
     /// A valid footer ends here, and the file with it.
-    Sealed(Footer),
+    Sealed,
     /// What stands here needs more bytes than the file has.
     CutShort,
     /// What stands here is not a batch of this place.
@@ -141,7 +141,7 @@ fn stopped(mut scan: Scan, stop: ScanStop) -> Scan {
 impl Scan {
     fn take(&mut self, header: &SegmentHeader, batch: &BatchHeader, bytes: &[u8]) {
         let first = header.base + u64::from(batch.base_delta);
-        if batch.watermark_back != u32::MAX {
+        if batch.watermark_back != batch::NO_WATERMARK {
             self.durable = self
                 .durable
                 .max(first.saturating_sub(u64::from(batch.watermark_back)));
@@ -212,10 +212,9 @@ fn stop_at(
     let bytes = stream.at(at, FOOTER_LEN)?;
     let footer = Footer::decode(bytes, header.salt, at);
     Ok(match footer {
-        Ok(footer) if at + FOOTER_LEN as u64 == len => ScanStop::Sealed(footer),
-        Ok(_) => ScanStop::Invalid,
+        Ok(_) if at + FOOTER_LEN as u64 == len => ScanStop::Sealed,
         Err(_) if matches!(flaw, Flaw::Short(_)) || footer_cut_short(bytes) => ScanStop::CutShort,
-        Err(_) => ScanStop::Invalid,
+        Ok(_) | Err(_) => ScanStop::Invalid,
     })
 }
 
