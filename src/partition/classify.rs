@@ -218,10 +218,8 @@ impl Last<'_> {
             next: point.offset,
             accumulator: point.accumulator,
         };
-        let sealed = start.position >= SEGMENT_HEADER_LEN as u64 + FOOTER_LEN as u64
-            && self.footer_before(start.position)?.is_some();
-        if sealed {
-            return self.sealed(slot, start.position - FOOTER_LEN as u64, None);
+        if let Some(footer) = self.footer_before(start.position)? {
+            return Ok(self.sealed(slot, footer, None));
         }
         let segment = self.segment(Some(0));
         segment.set_index(Index::default(), start.position);
@@ -229,7 +227,10 @@ impl Last<'_> {
     }
 
     fn footer_before(&self, end: u64) -> Result<Option<Footer>> {
-        let at = end - FOOTER_LEN as u64;
+        let at = end.saturating_sub(FOOTER_LEN as u64);
+        if at < SEGMENT_HEADER_LEN as u64 {
+            return Ok(None);
+        }
         let mut bytes = vec![0; FOOTER_LEN];
         crate::io::read_full(&*self.file, &mut bytes, at).map_err(|e| self.io(e))?;
         Ok(Footer::decode(&bytes, self.header.salt, at).ok())
@@ -258,21 +259,19 @@ impl Last<'_> {
             return Err(Error::corruption(&self.path, self.len, lost));
         }
         // A recovery point may lie behind a footer: after the seal was synced.
-        if start.position > SEGMENT_HEADER_LEN as u64
-            && start.position == self.len
-            && self.len >= (SEGMENT_HEADER_LEN + FOOTER_LEN) as u64
-            && self.footer_before(self.len)?.is_some()
+        if start.position == self.len
+            && let Some(footer) = self.footer_before(self.len)?
         {
-            let verdict = self.sealed(slot, self.len - FOOTER_LEN as u64, None)?;
+            let verdict = self.sealed(slot, footer, None);
             return Ok(self.with_gap(verdict, report));
         }
         let scan = self.scan(&start)?;
-        if let ScanStop::Sealed = scan.stop {
+        if let ScanStop::Sealed(footer) = scan.stop {
             let work = Work {
                 distrust: self.distrust(self.len),
                 ..Work::default()
             };
-            let verdict = self.sealed(slot, scan.end, Some(work))?;
+            let verdict = self.sealed(slot, footer, Some(work));
             return Ok(self.with_gap(verdict, report));
         }
         let tail = self.tail(&scan, remade)?;
@@ -391,9 +390,8 @@ impl Last<'_> {
     }
 
     /// The last segment is sealed: the next record goes into a new one.
-    fn sealed(&self, slot: &Arc<Slot>, at: u64, work: Option<Work>) -> Result<Verdict> {
+    fn sealed(&self, slot: &Arc<Slot>, footer: Footer, work: Option<Work>) -> Verdict {
         let segment = self.segment(None);
-        let footer = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
         let seal = seal_of(footer, self.header.salt);
         let (next_base, last) = (seal.footer.next_base, seal.footer.last);
         let last_append = seal.footer.accumulator.last_append.max(0) as u64;
@@ -408,7 +406,7 @@ impl Last<'_> {
         let segment = Arc::new(segment);
         slot.install(Arc::clone(&segment));
         let after = last.map_or(self.header.base, |last| last + 1);
-        Ok(Verdict {
+        Verdict {
             rear: Rear::Closed(Some(segment)),
             next: next_base,
             durable,
@@ -416,7 +414,7 @@ impl Last<'_> {
             health: Health::Sound,
             work,
             gap_from: (after < next_base).then_some(after),
-        })
+        }
     }
 
     fn resting(

@@ -85,7 +85,7 @@ pub(crate) enum ScanStop {
     /// The file ends here.
     End,
     /// A valid footer ends here, and the file with it.
-    Sealed,
+    Sealed(Footer),
     /// What stands here needs more bytes than the file has.
     CutShort,
     /// What stands here is not a batch of this place.
@@ -212,7 +212,7 @@ fn stop_at(
     let bytes = stream.at(at, FOOTER_LEN)?;
     let footer = Footer::decode(bytes, header.salt, at);
     Ok(match footer {
-        Ok(_) if at + FOOTER_LEN as u64 == len => ScanStop::Sealed,
+        Ok(footer) if at + FOOTER_LEN as u64 == len => ScanStop::Sealed(footer),
         Err(_) if matches!(flaw, Flaw::Short(_)) || footer_cut_short(bytes) => ScanStop::CutShort,
         Ok(_) | Err(_) => ScanStop::Invalid,
     })
