@@ -47,7 +47,7 @@ pub(crate) fn sum_head(bytes: &mut [u8]) {
     put(bytes, 12, &crc.to_le_bytes());
 }
 
-fn head(magic: &[u8; 8], fields: &[u8]) -> Vec<u8> {
+fn head(magic: [u8; 8], fields: &[u8]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     bytes.extend(0_u16.to_le_bytes());
     let len = u16::try_from(16 + fields.len()).expect("a short head");
@@ -132,7 +132,7 @@ pub(crate) fn index(salt: u64, covers: u64, places: &[(u32, u32, i64, i64)]) -> 
     let mut fields = salt.to_le_bytes().to_vec();
     fields.extend(covers.to_le_bytes());
     fields.extend(2_u32.to_le_bytes());
-    let mut file = head(b"TWGindx\n", &fields);
+    let mut file = head(*b"TWGindx\n", &fields);
     for (kind, payload) in [(1_u16, offsets), (2, times)] {
         let position = file.len();
         let mut block = kind.to_le_bytes().to_vec();
@@ -178,15 +178,15 @@ pub(crate) fn manifest(log_start: u64, generation: u32, swap: Option<(&[Name], N
     if let Some((replaced, live)) = swap {
         payload.extend(segment(live));
         payload.push(u8::try_from(replaced.len()).expect("a varint of one byte"));
-        replaced
-            .iter()
-            .for_each(|&old| payload.extend(segment(old)));
+        for &old in replaced {
+            payload.extend(segment(old));
+        }
     }
-    slots(b"TWGmani\n", &payload)
+    slots(*b"TWGmani\n", &payload)
 }
 
 /// A file of two slots as it is when it was just made: generation 1, in the second slot.
-fn slots(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
+fn slots(magic: [u8; 8], payload: &[u8]) -> Vec<u8> {
     const SLOT: usize = 512;
     let mut fields = (SLOT as u32).to_le_bytes().to_vec();
     fields.extend(1_u64.to_le_bytes());
@@ -194,7 +194,7 @@ fn slots(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
     file.resize(64 + SLOT, 0);
     let mut slot = 1_u64.to_le_bytes().to_vec();
     slot.extend((payload.len() as u32).to_le_bytes());
-    let crc = seeded(u64::from_le_bytes(*magic), 0, &[&slot, payload]);
+    let crc = seeded(u64::from_le_bytes(magic), 0, &[&slot, payload]);
     slot.extend(crc.to_le_bytes());
     slot.extend_from_slice(payload);
     slot.resize(SLOT, 0);

@@ -68,7 +68,9 @@ fn f53_missing_indexes_change_nothing_and_come_back() {
         expect_all(&golden, &disk, &format!("without {}", missing.display()));
     }
     let disk = golden.copy();
-    all.iter().for_each(|index| disk.remove(index).unwrap());
+    for index in &all {
+        disk.remove(index).unwrap();
+    }
     expect_all(&golden, &disk, "without any");
 }
 
@@ -76,9 +78,9 @@ fn f53_missing_indexes_change_nothing_and_come_back() {
 fn f53_without_an_index_a_time_is_found_all_the_same() {
     let golden = golden();
     let disk = golden.copy();
-    indexes(&disk)
-        .iter()
-        .for_each(|index| disk.remove(index).unwrap());
+    for index in indexes(&disk) {
+        disk.remove(index).unwrap();
+    }
     let log = media::open(&disk).unwrap();
     let partition = media::partition(&log);
     for offset in (0..golden.end()).step_by(7) {
@@ -259,9 +261,9 @@ fn f57_a_crash_while_an_index_is_written_leaves_none_that_is_used_half() {
     let plan = Plan::small(2, Durability::Power, End::Killed);
     let golden = Golden::new(plan);
     let disk = golden.copy();
-    indexes(&disk)
-        .iter()
-        .for_each(|index| disk.remove(index).unwrap());
+    for index in indexes(&disk) {
+        disk.remove(index).unwrap();
+    }
     disk.forget_history();
     let log = media::open(&disk).unwrap();
     media::partition(&log).roll().unwrap();

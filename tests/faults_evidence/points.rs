@@ -85,10 +85,9 @@ fn f60_all_segments_gone_is_corruption_and_not_a_new_partition() {
     for end in [End::Closed, End::Killed, End::Unplugged] {
         let golden = Golden::new(plan(2, Durability::Power, end));
         let disk = golden.copy();
-        golden
-            .segments
-            .iter()
-            .for_each(|file| disk.remove(file).unwrap());
+        for file in &golden.segments {
+            disk.remove(file).unwrap();
+        }
         let opened = golden
             .judge(&disk)
             .unwrap_or_else(|e| panic!("{end:?}: {e}"))
@@ -107,10 +106,9 @@ fn f60_all_segments_gone_is_corruption_and_not_a_new_partition() {
 fn f60_all_segments_and_state_gone_is_still_no_new_partition() {
     let golden = Golden::new(plan(2, Durability::Power, End::Closed));
     let disk = golden.copy();
-    golden
-        .segments
-        .iter()
-        .for_each(|file| disk.remove(file).unwrap());
+    for file in &golden.segments {
+        disk.remove(file).unwrap();
+    }
     disk.remove(STATE).unwrap();
     let opened = golden.judge(&disk).unwrap().opened();
     assert_eq!(append_probe(&opened.partition), None);
@@ -225,9 +223,9 @@ fn f61_recovery_points_that_lag_behind_change_nothing() {
     let golden = Golden::new(plan(3, Durability::Power, End::Killed));
     let state = golden.disk.read_file(STATE).unwrap();
     let entries = forge::state_entries(&state);
-    for keep in 1..entries.len().min(30) {
+    for (keep, (_, range)) in entries.iter().enumerate().take(30).skip(1) {
         let disk = golden.copy();
-        disk.resize(STATE, entries[keep].1.start).unwrap();
+        disk.resize(STATE, range.start).unwrap();
         let what = format!("{keep} entries");
         let opened = golden
             .judge(&disk)

@@ -67,7 +67,7 @@ fn f44_a_segment_under_another_name_is_not_served_at_the_offsets_of_that_name() 
         let base = golden.batches(segment)[0].first;
         for name in [
             format!("{:020}-00000000.log", base + 1),
-            format!("{:020}-00000001.log", base),
+            format!("{base:020}-00000001.log"),
             format!("{:020}-00000000.log", 1_u64 << 40),
         ] {
             let disk = golden.copy();

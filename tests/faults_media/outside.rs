@@ -25,7 +25,7 @@ fn f50_a_sealed_segment_cut_short_under_an_open_log_is_corruption() {
             let whole = batches
                 .iter()
                 .filter(|b| b.end() as u64 <= len)
-                .map(|b| b.last());
+                .map(crate::forge::BatchAt::last);
             let readable = whole.max().map_or(0, |last| last + 1);
             let behind = golden.batches(1)[0].first;
             let expected = (0..readable).chain(behind..golden.end());
