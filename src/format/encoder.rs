@@ -207,12 +207,6 @@ impl Encoder {
         self.times.missing
     }
 
-    /// Of the finished batch.
-    #[cfg(test)]
-    pub(crate) fn body_crc(&self) -> u32 {
-        self.finished.body_crc
-    }
-
     /// As it was last placed.
     pub(crate) fn header_crc(&self) -> u32 {
         self.finished.header_crc
@@ -229,12 +223,6 @@ impl Encoder {
     /// Bytes of memory that it keeps.
     pub(crate) fn capacity(&self) -> usize {
         self.plain.capacity().saturating_add(self.packed.capacity())
-    }
-
-    /// Last offset − first offset.
-    #[cfg(test)]
-    pub(crate) fn last_delta(&self) -> u32 {
-        self.last_delta
     }
 
     /// Ends the body: compresses it where that makes it smaller, and sums it.

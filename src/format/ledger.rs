@@ -16,33 +16,18 @@ pub(crate) mod kind {
     )]
     pub(crate) const PRODUCER: u16 = 2;
     /// Who is the present holder of a name.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "reserved: the golden log holds it")
-    )]
+    #[expect(dead_code, reason = "reserved, and never given to anything else")]
     pub(crate) const FENCING_EPOCH: u16 = 3;
     /// Deliveries of a share group.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "reserved: the golden log holds it")
-    )]
+    #[expect(dead_code, reason = "reserved, and never given to anything else")]
     pub(crate) const SHARE_STATE: u16 = 4;
     /// Table and key → row; state of windows too.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "reserved: the golden log holds it")
-    )]
+    #[expect(dead_code, reason = "reserved, and never given to anything else")]
     pub(crate) const TABLE_ROW: u16 = 5;
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "reserved: the golden log holds it")
-    )]
+    #[expect(dead_code, reason = "reserved, and never given to anything else")]
     pub(crate) const TIMER: u16 = 6;
     /// Of an aggregate: covered offset, checksum, bytes.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "reserved: the golden log holds it")
-    )]
+    #[expect(dead_code, reason = "reserved, and never given to anything else")]
     pub(crate) const SNAPSHOT: u16 = 7;
     /// Of an aggregate: events it ever had, first readable one.
     pub(crate) const STREAM_HEAD: u16 = 8;

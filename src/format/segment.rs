@@ -6,7 +6,7 @@ use super::wire::{
 };
 
 #[cfg(test)]
-pub(crate) use super::footer::{FOOTER_LEN, Footer};
+pub(crate) use super::footer::Footer;
 
 const MAGIC: [u8; 8] = *b"TWGsegm\n";
 const VERSION: u16 = 0;

@@ -202,10 +202,12 @@ fn within(size: u64, limit: u32, setting: &'static str) -> Result<()> {
 mod tests {
     use super::*;
 
+    type Spoil = fn(&mut Settings);
+
     #[test]
     fn the_defaults_pass_and_nonsense_names_its_setting() {
         Settings::default().check().unwrap();
-        let cases: [(&str, fn(&mut Settings)); 7] = [
+        let cases: [(&str, Spoil); 7] = [
             ("segment_bytes", |s| s.segment_bytes = 0),
             ("segment_bytes", |s| s.segment_bytes = u64::MAX),
             ("segment_age", |s| s.segment_age = Some(Duration::ZERO)),

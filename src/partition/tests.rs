@@ -136,7 +136,7 @@ impl Bench {
             .into_iter()
             .map(|e| e.name)
             .collect();
-        names.retain(|name| name.to_str().unwrap().ends_with(".log"));
+        names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "log"));
         names.sort();
         Bench::dir().join(names.last().unwrap())
     }
