@@ -17,11 +17,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::raw::Plain;
-use common::{Line, Run, Spread, Values, bytes_below, duel, float, millis, rate};
+use common::{Every, Line, Run, Spread, Values, bytes_below, duel, float, millis, rate};
 use thalweg::{Durability, Log, Record, Topic, TopicConfig};
 
 const MIB: u64 = 1 << 20;
 const BATCH: u64 = 500;
+/// Records of a slice where each is a call: a fraction of a millisecond, so that few slices see another process run.
+const SLICE: u64 = 100;
 
 fn main() {
     let run = Run::from_args();
@@ -82,11 +84,14 @@ fn append_one(run: &Run, values: &Values, value_bytes: usize) {
         mut raw,
         dir,
     } = Bed::new(Durability::Process, 1);
-    let records = run.size(2 * MIB / value_bytes as u64);
+    let records = run.size(SLICE);
+    let (mut ours_pause, mut raw_pause) = (Every::new(128), Every::new(128));
     let result = duel(
-        run.rounds(31),
+        run.rounds(3001),
         || {
-            log.sync().unwrap();
+            if ours_pause.due() {
+                log.sync().unwrap();
+            }
             rate(records, || {
                 for i in 0..records {
                     let value = values.get(i, value_bytes);
@@ -95,7 +100,9 @@ fn append_one(run: &Run, values: &Values, value_bytes: usize) {
             })
         },
         || {
-            raw.sync();
+            if raw_pause.due() {
+                raw.sync();
+            }
             rate(records, || {
                 for i in 0..records {
                     raw.write(values.get(i, value_bytes));
@@ -124,11 +131,14 @@ fn append_one_keyed(run: &Run, values: &Values) {
         mut raw,
         dir,
     } = Bed::new(Durability::Process, 12);
-    let records = run.size(2 * MIB / (KEY + VALUE) as u64);
+    let records = run.size(SLICE);
+    let (mut ours_pause, mut raw_pause) = (Every::new(128), Every::new(128));
     let result = duel(
-        run.rounds(31),
+        run.rounds(3001),
         || {
-            log.sync().unwrap();
+            if ours_pause.due() {
+                log.sync().unwrap();
+            }
             rate(records, || {
                 for i in 0..records {
                     let (key, value) = values.get(i, KEY + VALUE).split_at(KEY);
@@ -137,7 +147,9 @@ fn append_one_keyed(run: &Run, values: &Values) {
             })
         },
         || {
-            raw.sync();
+            if raw_pause.due() {
+                raw.sync();
+            }
             rate(records, || {
                 for i in 0..records {
                     raw.write(values.get(i, KEY + VALUE));
@@ -182,17 +194,22 @@ fn append_batch(run: &Run, values: &Values, value_bytes: usize) {
         dir,
     } = Bed::new(Durability::Process, 1);
     let block = values.block(MIB as usize);
-    let bytes = run.size(4 * MIB).max(MIB);
+    let bytes = run.size(MIB).max(MIB);
+    let (mut ours_pause, mut raw_pause) = (Every::new(4), Every::new(4));
     let result = duel(
-        run.rounds(41),
+        run.rounds(301),
         || {
-            log.sync().unwrap();
+            if ours_pause.due() {
+                log.sync().unwrap();
+            }
             rate(records_in(value_bytes, bytes), || {
                 append_batches(&topic, values, value_bytes, bytes);
             })
         },
         || {
-            raw.sync();
+            if raw_pause.due() {
+                raw.sync();
+            }
             rate(bytes / value_bytes as u64, || {
                 for _ in 0..bytes / MIB {
                     raw.write(&block);

@@ -8,17 +8,20 @@
 
 mod common;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use common::raw::{Plain, crc_of, files_below};
-use common::{Dice, Line, Run, Values, bytes_below, duel, rate};
+use common::{Dice, Line, Run, Values, duel, rate};
 use thalweg::{
     Durability, Entry, EntryRef, Error, Log, Offset, Partition, ReadMode, Record, TopicConfig,
 };
 
 const MIB: u64 = 1 << 20;
 const BATCH: u64 = 500;
+/// Bytes of segments that are read at a time: a fraction of a millisecond, so that few slices see another process run.
+const SLICE_BYTES: u64 = MIB;
 
 fn main() {
     let run = Run::from_args();
@@ -32,8 +35,8 @@ fn main() {
     if run.wants("replay_single") {
         let filled = Filled::new(&run, &values, 100, 1);
         let log = filled.open(ReadMode::Positioned);
-        replay(&run, &filled, "replay_single", None, || {
-            for_each(&partition(&log))
+        replay(&run, &filled, "replay_single", None, |range| {
+            for_each(&partition(&log), range)
         });
     }
     if run.wants("get") {
@@ -99,8 +102,19 @@ impl Filled {
         assert_eq!(next, self.records);
     }
 
-    fn segments(&self) -> Vec<PathBuf> {
-        files_below(self.dir.path(), ".log")
+    fn segments(&self) -> Vec<(PathBuf, u64)> {
+        let topics = self.dir.path().join("topics");
+        let files = files_below(&topics, ".log").into_iter();
+        files
+            .map(|path| {
+                let len = path.metadata().expect("a segment").len();
+                (path, len)
+            })
+            .collect()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.segments().iter().map(|(_, len)| len).sum()
     }
 }
 
@@ -112,30 +126,29 @@ fn replays(run: &Run, filled: &Filled) {
     let floor = (filled.value_bytes == 100).then_some(0.4);
     let log = filled.open(ReadMode::Positioned);
     let from = partition(&log);
-    replay(run, filled, "replay", floor, || for_each(&from));
-    replay(run, filled, "replay_entries", None, || {
-        let bytes =
-            |entry: Result<Entry, Error>| entry.unwrap().value().map_or(0, <[u8]>::len) as u64;
-        from.entries(..).map(bytes).sum()
+    replay(run, filled, "replay", floor, |range| for_each(&from, range));
+    replay(run, filled, "replay_entries", None, |range| {
+        let len = |entry: Result<Entry, Error>| entry.unwrap().value().map_or(0, <[u8]>::len);
+        from.entries(range).map(len).sum::<usize>() as u64
     });
     if run.wants("replay_poll") {
         let group = log.group("bench");
         let mut consumer = group.subscribe(["bench"]).join().unwrap();
-        replay(run, filled, "replay_poll", None, || {
-            consumer
-                .seek(&from.topic_partition().at(Offset::ZERO))
-                .unwrap();
-            let mut bytes = 0;
-            loop {
+        // A poll does not end at an offset of ours: what one slice reads too much, the next one reads too little.
+        let (at, mut seen) = (from.topic_partition(), 0);
+        replay(run, filled, "replay_poll", None, |range| {
+            if range.start == Offset::ZERO {
+                consumer.seek(&at.at(range.start)).unwrap();
+                seen = 0;
+            }
+            while seen < range.end.get() * filled.value_bytes as u64 {
                 let batch = consumer.poll(Duration::ZERO).unwrap();
-                if batch.is_empty() {
-                    return bytes;
-                }
                 let lens = batch
                     .iter()
                     .map(|entry| entry.value().map_or(0, <[u8]>::len));
-                bytes += lens.sum::<usize>() as u64;
+                seen += lens.sum::<usize>() as u64;
             }
+            (range.end.get() - range.start.get()) * filled.value_bytes as u64
         });
         consumer.close().unwrap();
     }
@@ -143,52 +156,72 @@ fn replays(run: &Run, filled: &Filled) {
     log.close().unwrap();
     let log = filled.open(ReadMode::Mapped);
     let from = partition(&log);
-    replay(run, filled, "replay_mapped", None, || for_each(&from));
+    replay(run, filled, "replay_mapped", None, |range| {
+        for_each(&from, range)
+    });
 }
 
 /// The bytes of all values.
-fn for_each(partition: &Partition) -> u64 {
+fn for_each(partition: &Partition, range: Range<Offset>) -> u64 {
     let mut bytes = 0;
     let add = |entry: EntryRef<'_>| {
         bytes += entry.value().map_or(0, <[u8]>::len) as u64;
         Ok::<_, Error>(())
     };
-    partition.entries(..).try_for_each_ref(add).unwrap();
+    partition.entries(range).try_for_each_ref(add).unwrap();
     bytes
 }
 
-/// Measures a way to read all records, which tells how many bytes it saw.
+/// Measures a way to read records, which tells how many bytes it saw: a slice of the log at a time, all of it several times.
 fn replay(
     run: &Run,
     filled: &Filled,
     name: &str,
     floor: Option<f64>,
-    mut ours: impl FnMut() -> u64,
+    mut ours: impl FnMut(Range<Offset>) -> u64,
 ) {
     if !run.wants(name) {
         return;
     }
     let segments = filled.segments();
-    let records = filled.records;
+    let slices = (filled.bytes() / SLICE_BYTES).max(1);
+    let part = |of: u64, slice: u64| of * slice / slices..of * (slice + 1) / slices;
+    let (mut ours_slice, mut raw_slice) = ((0..slices).cycle(), (0..slices).cycle());
+    let per_slice = filled.records / slices;
     let result = duel(
-        run.rounds(15),
+        run.rounds(3 * slices as usize),
         || {
-            rate(records, || {
-                assert_eq!(ours(), records * filled.value_bytes as u64);
+            let range = part(filled.records, ours_slice.next().unwrap());
+            let bytes = (range.end - range.start) * filled.value_bytes as u64;
+            rate(per_slice, || {
+                let read = ours(Offset::new(range.start)..Offset::new(range.end));
+                assert_eq!(read, bytes);
             })
         },
         || {
-            rate(records, || {
-                std::hint::black_box(crc_of(&segments));
-            })
+            let range = part(filled.bytes(), raw_slice.next().unwrap());
+            rate(per_slice, || crc_of_part(&segments, range))
         },
     );
     Line::new(name)
         .count("value_bytes", filled.value_bytes as u64)
         .count("batch", filled.batch)
-        .count("log_mib", bytes_below(filled.dir.path()) / MIB)
+        .count("log_mib", filled.bytes() / MIB)
         .duel("crc_of_mapped_files", &result, floor)
         .print();
+}
+
+/// Sums a part of all these files, as if they were one.
+fn crc_of_part(files: &[(PathBuf, u64)], range: Range<u64>) {
+    let mut before = 0;
+    for (path, len) in files {
+        let from = range.start.clamp(before, before + len) - before;
+        let to = range.end.clamp(before, before + len) - before;
+        if from < to {
+            std::hint::black_box(crc_of(path, from..to));
+        }
+        before += len;
+    }
 }
 
 fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f64>) {
@@ -206,9 +239,9 @@ fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f6
     raw.sync();
     let (mut ours_dice, mut raw_dice) = (Dice(2_463_534_242), Dice(2_463_534_242));
     let mut buffer = vec![0; value_bytes];
-    let gets = run.size(20_000);
+    let gets = run.size(100);
     let result = duel(
-        run.rounds(31),
+        run.rounds(3001),
         || {
             rate(gets, || {
                 for _ in 0..gets {
@@ -232,7 +265,7 @@ fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f6
     Line::new(name)
         .count("value_bytes", value_bytes as u64)
         .count("batch", filled.batch)
-        .count("log_mib", bytes_below(filled.dir.path()) / MIB)
+        .count("log_mib", filled.bytes() / MIB)
         .duel("pread", &result, floor)
         .print();
 }

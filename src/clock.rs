@@ -163,6 +163,7 @@ mod manual {
         }
 
         /// For tests with threads: whether a call may wait until another thread moves the time.
+        #[cfg(test)]
         pub(crate) fn set_waits(&self, waits: bool) {
             self.hands.lock().waits = waits;
         }

@@ -5,12 +5,16 @@
 //! `cargo +nightly fuzz run --fuzz-dir tests/fuzz batch`
 
 mod common;
+#[path = "common/forge.rs"]
+mod forge;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::Dice;
 use thalweg::testing::fuzzing::{self, TARGETS};
+use thalweg::testing::{Disk, ManualClock};
+use thalweg::{Error, TopicConfig};
 
 fn corpus_dir(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -53,6 +57,7 @@ fn every_input_of_the_corpora_is_answered() {
         let inputs = corpus(name);
         println!("{name}: {} inputs", inputs.len());
         for (path, input) in inputs {
+            println!("{path}"); // the last one, if it hangs
             run(target, &path, &input);
         }
     }
@@ -107,6 +112,46 @@ fn mutated(input: &[u8], other: &[u8], dice: &mut Dice) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Found by `directory`: whoever read the batch waited for ever for the bytes that its extension seemed to have.
+#[test]
+fn an_extension_that_reaches_beyond_a_sealed_segment_is_damage_like_any_other() {
+    let (disk, clock) = (Disk::new(), ManualClock::new());
+    let log = common::open(&disk, &clock).expect("an empty disk takes a log");
+    let orders = log
+        .create_topic("orders", TopicConfig::new().partitions(1))
+        .and_then(|topic| topic.partition(0))
+        .expect("a new topic");
+    for n in 0..3 {
+        orders
+            .append_all([("key", format!("value {n}"))])
+            .expect("a sound disk takes records");
+    }
+    orders.roll().expect("a sound disk");
+    drop(orders);
+    log.close().expect("a sound disk");
+    let (path, _) = disk
+        .files()
+        .into_iter()
+        .find(|(path, len)| path.ends_with("00000000000000000000-00000000.log") && *len > 300)
+        .expect("the sealed segment");
+    let mut segment = disk.read_file(&path).expect("it is listed");
+    let last = forge::batches(&segment)[2].position;
+    forge::put(&mut segment, last + 34, &[0xFF, 0xFF]);
+    disk.write_file(&path, &segment).expect("it is listed");
+    let log = common::open(&disk, &clock).expect("the log opens");
+    let orders = log
+        .topic("orders")
+        .and_then(|topic| topic.partition(0))
+        .expect("the topic is there");
+    let read: Vec<_> = orders.entries(..).take(4).collect();
+    assert!(read[..2].iter().all(Result::is_ok));
+    assert!(
+        matches!(read[2], Err(Error::Corruption { .. })),
+        "{:?}",
+        read[2]
+    );
 }
 
 #[test]

@@ -133,6 +133,23 @@ impl Duel {
     }
 }
 
+/// Says so at every `n`-th call: when the disk is given time to catch up, which is not measured.
+pub(crate) struct Every {
+    n: u64,
+    calls: u64,
+}
+
+impl Every {
+    pub(crate) fn new(n: u64) -> Every {
+        Every { n, calls: 0 }
+    }
+
+    pub(crate) fn due(&mut self) -> bool {
+        self.calls += 1;
+        self.calls.is_multiple_of(self.n)
+    }
+}
+
 /// How often a second: `count` things in the time that `work` takes.
 pub(crate) fn rate(count: u64, work: impl FnOnce()) -> f64 {
     float(count) / seconds(work)

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -48,21 +49,25 @@ impl Plain {
     }
 }
 
-/// The CRC of whole files, through fresh maps of them: the least that checking what they hold can take.
-pub(crate) fn crc_of(files: &[PathBuf]) -> u32 {
-    let mut sum = 0;
-    for path in files {
-        let file = File::open(path).expect("a segment");
-        // SAFETY: the bytes are only summed, and nobody writes to or cuts these files while the bench holds the map.
-        #[allow(
-            unsafe_code,
-            reason = "the raw limit is a map; no code of the library is involved"
-        )]
-        let map = unsafe { memmap2::Mmap::map(&file) }.expect("a file that can be mapped");
-        sum ^= crc32fast::hash(&map);
-    }
-    sum
+/// The CRC of bytes of a file, through a fresh map of them: the least that checking what they hold can take.
+///
+/// A map begins at a page, so `range` is taken to begin at the one before.
+pub(crate) fn crc_of(path: &Path, range: Range<u64>) -> u32 {
+    let start = range.start / PAGE * PAGE;
+    let file = File::open(path).expect("a segment");
+    let mut options = memmap2::MmapOptions::new();
+    options.offset(start).len((range.end - start) as usize);
+    // SAFETY: the bytes are only summed, and nobody writes to or cuts these files while the bench holds the map.
+    #[allow(
+        unsafe_code,
+        reason = "the raw limit is a map; no code of the library is involved"
+    )]
+    let map = unsafe { options.map(&file) }.expect("a file that can be mapped");
+    crc32fast::hash(&map)
 }
+
+/// Enough for every machine that this runs on.
+const PAGE: u64 = 64 << 10;
 
 /// The files below a directory whose names end so, in order.
 pub(crate) fn files_below(dir: &Path, ending: &str) -> Vec<PathBuf> {

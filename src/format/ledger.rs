@@ -10,20 +10,48 @@ pub(crate) mod kind {
     /// Where a group reads on: group, topic, partition → offset, time.
     pub(crate) const GROUP_POSITION: u16 = 1;
     /// Producer by name → id.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const PRODUCER: u16 = 2;
     /// Who is the present holder of a name.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const FENCING_EPOCH: u16 = 3;
     /// Deliveries of a share group.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const SHARE_STATE: u16 = 4;
     /// Table and key → row; state of windows too.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const TABLE_ROW: u16 = 5;
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const TIMER: u16 = 6;
     /// Of an aggregate: covered offset, checksum, bytes.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const SNAPSHOT: u16 = 7;
     /// Of an aggregate: events it ever had, first readable one.
     pub(crate) const STREAM_HEAD: u16 = 8;
 
     /// The last one that has a meaning yet.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "reserved: the golden log holds it")
+    )]
     pub(crate) const LAST: u16 = STREAM_HEAD;
 }
 

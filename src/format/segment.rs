@@ -5,6 +5,7 @@ use super::wire::{
     Reader, Seed, decode_head, encode_head, put_i64, put_u8, put_u16, put_u32, put_u64, put_u128,
 };
 
+#[cfg(test)]
 pub(crate) use super::footer::{FOOTER_LEN, Footer};
 
 const MAGIC: [u8; 8] = *b"TWGsegm\n";

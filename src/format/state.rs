@@ -11,6 +11,7 @@ use std::ops::Range;
 const MAGIC: [u8; 8] = *b"TWGstat\n";
 const VERSION: u16 = 0;
 /// Bytes of the header that this version writes.
+#[cfg(test)]
 pub(crate) const STATE_HEADER_LEN: usize = 24;
 
 /// The first two bytes of every entry.

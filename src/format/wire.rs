@@ -157,6 +157,7 @@ pub(crate) fn put_u32(out: &mut Vec<u8>, n: u32) {
 }
 
 /// The lower six bytes.
+#[cfg(test)]
 pub(crate) fn put_u48(out: &mut Vec<u8>, n: u64) {
     let all = n.to_le_bytes();
     let (low, _) = all.split_at(6);

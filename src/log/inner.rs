@@ -171,13 +171,13 @@ impl Inner {
     /// speaks of records that are.
     pub(super) fn sync(&self) -> Result<()> {
         self.home.check_open()?;
-        let mut result = Ok(());
-        for core in self.cores() {
-            for partition in &core.partitions {
-                result = result.and(partition.sync());
-            }
-        }
-        result.and_then(|()| self.ledger.partition().sync())
+        let cores = self.cores();
+        let partitions: Vec<Partition> = cores
+            .iter()
+            .flat_map(|core| core.partitions.clone())
+            .collect();
+        Partition::sync_many(&partitions)?;
+        self.ledger.partition().sync()
     }
 
     /// Closes once: whoever comes later gets `Closed`.
@@ -223,12 +223,11 @@ impl Inner {
             core.partitions.iter().for_each(&mut take);
         }
         take(self.ledger.partition());
-        result?;
-        if clean || planted!(CLOSE_WHILE_UNFINISHED) {
-            self.state.close()
-        } else {
-            Ok(())
+        if planted!(CLOSE_WHILE_UNFINISHED) {
+            return self.state.close();
         }
+        result?;
+        if clean { self.state.close() } else { Ok(()) }
     }
 
     /// Ends what only an open log has: the thread and the lock.

@@ -130,13 +130,16 @@ impl Found {
         for (_, name) in lost.into_iter().filter(|(lost, _)| *lost) {
             report.add(finding(FindingKind::LostSlot, root.dir.join(name)));
         }
-        let topics = read_topics(root, &catalogue, &mut report)?;
+        let mut topics = read_topics(root, &catalogue, &mut report)?;
         let dirs: Vec<_> = topics
             .iter()
             .map(|topic| (topic.dir.clone(), topic.partitions()))
             .collect();
         let survey = Survey::of(storage, &root.dir, &dirs)?;
         survey.report(&mut report);
+        for orphan in &survey.orphans {
+            topics.extend(lost_by_catalogue(root, orphan, &topics)?);
+        }
         Ok(Found {
             state,
             catalogue,
@@ -183,6 +186,21 @@ impl Listed {
             .ok()
             .map(|read| read.description.partitions)
     }
+}
+
+/// A topic that has records and stands in no catalogue: whoever asks for it, or wants to make it, is told that it is damaged.
+fn lost_by_catalogue(root: &Root, dir: &Path, listed: &[Listed]) -> Result<Option<Listed>> {
+    let name: Arc<str> = match config::read(&*root.storage, dir) {
+        Ok(read) => read.stored.name.into(),
+        Err(e) if e.is_corruption() => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let lost = !listed.iter().any(|topic| topic.name == name);
+    Ok(lost.then(|| Listed {
+        name,
+        dir: dir.to_owned(),
+        read: Err(dir.to_owned()),
+    }))
 }
 
 /// The descriptions of all topics. One that is missing or damaged is a finding, and that topic's alone.

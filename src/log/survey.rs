@@ -19,7 +19,7 @@ pub(super) struct Survey {
     /// Files that were never finished, and topics that never came to be: to be removed.
     pub(super) leftovers: Vec<PathBuf>,
     /// Topics with records that no catalogue names.
-    orphans: Vec<PathBuf>,
+    pub(super) orphans: Vec<PathBuf>,
     unknown: u64,
     first_unknown: Option<PathBuf>,
 }

@@ -16,8 +16,9 @@ use super::segments::{Segments, Slot, lost, read_header};
 use super::settings::{OnSuspectTail, Settings};
 use super::writer::{Health, Rear};
 use crate::error::{Error, Result};
+use crate::format::batch::NO_WATERMARK;
 use crate::format::footer::{FOOTER_LEN, Footer};
-use crate::format::segment::{Accumulator, Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::segment::{Accumulator, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::state::Point;
 use crate::io::{File, OpenMode};
 use crate::offset::Offset;
@@ -91,10 +92,17 @@ pub(crate) fn last_segment(
         .checked(place.topic, place.at.partition().get());
     let era = era(home, &header, point.as_ref(), checked.as_ref());
     let same_boot = home.evidence.same_boot_since(era);
-    let here = |point: Option<Point>| {
-        point.filter(|p| (p.base, p.generation) == (header.base, header.generation))
+    // A point that no sound opening can have written says nothing.
+    let possible = |p: &Point| {
+        p.position >= SEGMENT_HEADER_LEN as u64
+            && (header.base..=header.span_end()).contains(&p.offset)
     };
-    let synced = here(point.clone());
+    let here = |point: Option<Point>| {
+        point
+            .filter(|p| (p.base, p.generation) == (header.base, header.generation))
+            .filter(possible)
+    };
+    let synced = here(point);
     let last = Last {
         place,
         home,
@@ -122,7 +130,10 @@ pub(crate) fn last_segment(
     } else {
         last.judge(slot, checked, remade, report)
     }?;
-    verdict.last_append = verdict.last_append.max(earlier.max(0) as u64);
+    verdict.last_append = verdict
+        .last_append
+        .max(earlier.max(0) as u64)
+        .min(super::writer::LATEST as u64);
     Ok(verdict)
 }
 
@@ -207,10 +218,8 @@ impl Last<'_> {
             next: point.offset,
             accumulator: point.accumulator,
         };
-        let sealed = start.position >= SEGMENT_HEADER_LEN as u64 + FOOTER_LEN as u64
-            && self.footer_before(start.position)?.is_some();
-        if sealed {
-            return self.sealed(slot, start.position - FOOTER_LEN as u64, None);
+        if let Some(footer) = self.footer_before(start.position)? {
+            return Ok(self.sealed(slot, footer, None));
         }
         let segment = self.segment(Some(0));
         segment.set_index(Index::default(), start.position);
@@ -218,7 +227,10 @@ impl Last<'_> {
     }
 
     fn footer_before(&self, end: u64) -> Result<Option<Footer>> {
-        let at = end - FOOTER_LEN as u64;
+        let at = end.saturating_sub(FOOTER_LEN as u64);
+        if at < SEGMENT_HEADER_LEN as u64 {
+            return Ok(None);
+        }
         let mut bytes = vec![0; FOOTER_LEN];
         crate::io::read_full(&*self.file, &mut bytes, at).map_err(|e| self.io(e))?;
         Ok(Footer::decode(&bytes, self.header.salt, at).ok())
@@ -247,21 +259,19 @@ impl Last<'_> {
             return Err(Error::corruption(&self.path, self.len, lost));
         }
         // A recovery point may lie behind a footer: after the seal was synced.
-        if start.position > SEGMENT_HEADER_LEN as u64
-            && start.position == self.len
-            && self.len >= (SEGMENT_HEADER_LEN + FOOTER_LEN) as u64
-            && self.footer_before(self.len)?.is_some()
+        if start.position == self.len
+            && let Some(footer) = self.footer_before(self.len)?
         {
-            let verdict = self.sealed(slot, self.len - FOOTER_LEN as u64, None)?;
+            let verdict = self.sealed(slot, footer, None);
             return Ok(self.with_gap(verdict, report));
         }
         let scan = self.scan(&start)?;
-        if let ScanStop::Sealed(_) = scan.stop {
+        if let ScanStop::Sealed(footer) = scan.stop {
             let work = Work {
                 distrust: self.distrust(self.len),
                 ..Work::default()
             };
-            let verdict = self.sealed(slot, scan.end, Some(work))?;
+            let verdict = self.sealed(slot, footer, Some(work));
             return Ok(self.with_gap(verdict, report));
         }
         let tail = self.tail(&scan, remade)?;
@@ -302,15 +312,13 @@ impl Last<'_> {
     }
 
     fn tail_in_same_boot(&self, scan: &Scan) -> Result<Tail> {
-        if matches!(scan.stop, ScanStop::CutShort) {
-            return Ok(Tail::Torn);
-        }
+        // A length may be what is damaged, and then the batch only looks cut short: what lies behind it tells.
         let behind = scan::next_batch(&*self.file, &self.header, scan.end + 1, self.len)
             .map_err(|e| self.io(e))?;
-        Ok(if behind.is_some() {
-            Tail::Damaged
-        } else {
-            Tail::Suspect
+        Ok(match scan.stop {
+            _ if behind.is_some() => Tail::Damaged,
+            ScanStop::CutShort => Tail::Torn,
+            _ => Tail::Suspect,
         })
     }
 
@@ -322,7 +330,7 @@ impl Last<'_> {
         {
             let first = self.header.base + u64::from(batch.base_delta);
             let watermark = match batch.watermark_back {
-                u32::MAX => 0,
+                NO_WATERMARK => 0,
                 back => first.saturating_sub(u64::from(back)),
             };
             if watermark > scan.next {
@@ -382,9 +390,8 @@ impl Last<'_> {
     }
 
     /// The last segment is sealed: the next record goes into a new one.
-    fn sealed(&self, slot: &Arc<Slot>, at: u64, work: Option<Work>) -> Result<Verdict> {
+    fn sealed(&self, slot: &Arc<Slot>, footer: Footer, work: Option<Work>) -> Verdict {
         let segment = self.segment(None);
-        let footer = super::segments::read_footer(&*self.file, &segment, at + FOOTER_LEN as u64)?;
         let seal = seal_of(footer, self.header.salt);
         let (next_base, last) = (seal.footer.next_base, seal.footer.last);
         let last_append = seal.footer.accumulator.last_append.max(0) as u64;
@@ -399,7 +406,7 @@ impl Last<'_> {
         let segment = Arc::new(segment);
         slot.install(Arc::clone(&segment));
         let after = last.map_or(self.header.base, |last| last + 1);
-        Ok(Verdict {
+        Verdict {
             rear: Rear::Closed(Some(segment)),
             next: next_base,
             durable,
@@ -407,7 +414,7 @@ impl Last<'_> {
             health: Health::Sound,
             work,
             gap_from: (after < next_base).then_some(after),
-        })
+        }
     }
 
     fn resting(

@@ -236,7 +236,7 @@ impl Scan {
             return false;
         }
         let mut cursor = self.partition.cursor(Offset::new(self.read_back - 1));
-        let from = cursor
+        let mut from = cursor
             .stretch_start()
             .unwrap_or(self.read_back - 1)
             .max(front);
@@ -251,10 +251,12 @@ impl Scan {
                     self.behind.extend(entries);
                 }
                 Err(e) => {
-                    let to = e
-                        .resume_at()
-                        .map_or(self.read_back, |position| position.offset().get());
+                    let to = e.resume_at().map(|position| position.offset().get());
+                    if to.is_none() {
+                        from = front; // it is not about a place: asking for what lies before it would give the same
+                    }
                     self.behind.push(Err(e));
+                    let to = to.unwrap_or(self.read_back);
                     cursor.seek(Offset::new(to.max(cursor.next_offset().get() + 1)));
                 }
             }
@@ -286,6 +288,6 @@ impl std::fmt::Debug for Scan {
         f.debug_struct("Scan")
             .field("next", &self.forward.next_offset())
             .field("back", &self.back)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

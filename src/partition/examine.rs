@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::writer::{Health, Rear};
 use crate::error::{Error, Result};
 use crate::format::names;
-use crate::format::segment::{Link, SEGMENT_HEADER_LEN};
+use crate::format::segment::SEGMENT_HEADER_LEN;
 use crate::io::Kind;
 use crate::segment::Segment;
 
@@ -74,16 +74,17 @@ pub(crate) fn examine(
     let names = match list(place, home) {
         Ok(names) => names,
         Err(Error::Io { source, .. }) if is_no_directory(&source) => {
-            return match place.used {
-                false => Ok(Found::unused(settings)),
-                true => damaged(
+            return if place.used {
+                damaged(
                     place,
                     home,
                     settings,
                     Vec::new(),
                     Error::corruption(&place.dir, 0, None),
                     report,
-                ),
+                )
+            } else {
+                Ok(Found::unused(settings))
             };
         }
         Err(e) => return Err(e),
@@ -136,12 +137,12 @@ fn list(place: &Place, home: &Home) -> Result<Names> {
         .map_err(|e| Error::io("list", &place.dir, e))?;
     let mut names = Names::default();
     for entry in entries {
-        let ours = entry.name == "MANIFEST" || names::parse_index_name(&entry.name).is_some();
+        let ours = entry.name == names::MANIFEST || names::parse_index_name(&entry.name).is_some();
         match names::parse_segment_name(&entry.name) {
             Some(name) => names.segments.push(name),
             None if ours && entry.kind == Kind::File => {}
             None if entry.name == "MANIFEST.tmp" => {
-                names.temporary.push(place.dir.join("MANIFEST.tmp"))
+                names.temporary.push(place.dir.join("MANIFEST.tmp"));
             }
             None => names.unknown += 1,
         }
@@ -326,11 +327,14 @@ fn covered(home: &Home, place: &Place, slot: &Slot, live: &[Arc<Slot>]) -> Resul
     let Some(below) = live.iter().rposition(|other| other.base <= slot.base) else {
         return Ok(false);
     };
-    let Some(end) = end_of(home, place, slot)? else {
-        return Ok(true); // unfinished: it never was live
+    let Some(end) = end_of(home, place, slot)?.filter(|&end| end > slot.base) else {
+        return Ok(true); // unfinished, or without a record: nothing is lost with it
     };
-    let mut reach = 0;
+    let mut reach = slot.base;
     for other in &live[below..] {
+        if other.base > reach {
+            break; // what lies between is in this one alone
+        }
         reach = reach.max(end_of(home, place, other)?.unwrap_or(other.base));
     }
     Ok(reach >= end)
@@ -479,6 +483,7 @@ fn damaged(
     let log_start = match manifest::read(&home.ground, place) {
         Ok(stored) => stored.manifest.log_start,
         Err(e) if e.is_corruption() => slots.first().map_or(0, |slot| slot.base),
+        Err(Error::Io { source, .. }) if is_no_directory(&source) => 0,
         Err(e) => return Err(e),
     };
     Ok(Found {

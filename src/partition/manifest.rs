@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::place::Place;
 use crate::error::{Error, Result};
+use crate::format::names;
 use crate::format::root::Manifest;
 use crate::format::slots::SlotFile;
 use crate::segment::Ground;
@@ -21,7 +22,7 @@ pub(crate) struct Stored {
 }
 
 pub(crate) fn path(place: &Place) -> PathBuf {
-    place.dir.join("MANIFEST")
+    place.dir.join(names::MANIFEST)
 }
 
 pub(crate) fn read(ground: &Ground, place: &Place) -> Result<Stored> {

@@ -179,12 +179,9 @@ impl Partition {
                 .segment
                 .save_index(&self.inner.home.ground, active.len);
         }
-        self.inner.keep_point(&mut writer);
-        Ok(matches!(writer.health, Health::Sound))
-    }
-
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.inner.writer.lock().is_dirty()
+        // A clean close says that everything ends at its newest point: not where that point found no room.
+        let pointed = self.inner.keep_point(&mut writer);
+        Ok(pointed && matches!(writer.health, Health::Sound))
     }
 
     pub(crate) fn progress(&self) -> &Progress {

@@ -204,9 +204,8 @@ impl Cursor {
 
     /// The record at one offset, and as little as possible around it.
     pub(crate) fn read_one(&mut self, offset: u64) -> Result<Option<Chunk>> {
-        let bytes = match self.narrow(offset)? {
-            Some(bytes) => bytes,
-            None => return Ok(None),
+        let Some(bytes) = self.narrow(offset)? else {
+            return Ok(None);
         };
         self.read_below(offset.saturating_add(1), 1, bytes)
     }
@@ -282,7 +281,9 @@ impl Cursor {
     /// A gap between two segments is legal if the second one records it.
     fn check_behind(&self, segment: &Segment, segments: &Segments, at: usize) -> Result<()> {
         let behind = self.open(segments, at)?;
-        let from = segment.seal().map_or(self.next, |seal| seal.footer.next_base);
+        let from = segment
+            .seal()
+            .map_or(self.next, |seal| seal.footer.next_base);
         match self.joint(segments, at, &behind) {
             Joint::Missing(to) => match lost(&self.inner.place.at, from.max(self.next), to) {
                 None => Ok(()), // told before

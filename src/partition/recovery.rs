@@ -117,7 +117,7 @@ impl Inner {
 
     /// The cache may hold what a failed write-back took from the medium: every batch is checked, and the same bytes are written
     /// in place and synced, before anything rests on them.
-    fn write_again(&self, path: &PathBuf, range: &Range<u64>) -> Result<()> {
+    fn write_again(&self, path: &Path, range: &Range<u64>) -> Result<()> {
         let file = self.open_for_write(path)?;
         let snapshot = self.segments();
         let segment = snapshot

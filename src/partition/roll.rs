@@ -217,22 +217,27 @@ impl Inner {
         self.keep_point(writer);
     }
 
-    /// Writes a recovery point for the end as it is, unless the newest says so: everything below is synced.
-    pub(crate) fn keep_point(&self, writer: &mut Writer) {
+    /// Writes a recovery point for the end as it is, unless the newest says so: everything below is synced. `false`: it could
+    /// not be written.
+    pub(crate) fn keep_point(&self, writer: &mut Writer) -> bool {
         let Some(point) = writer.point(self) else {
-            return;
+            return true;
         };
         writer.pointed = point.position;
-        let known = self.home.evidence.point(point.topic, point.partition);
-        let same = |known: Point| {
-            Point {
-                open_number: point.open_number,
-                ..known
-            } == point
+        let evidence = &self.home.evidence;
+        let is_newest = || {
+            let known = evidence.point(point.topic, point.partition);
+            known.is_some_and(|known| {
+                Point {
+                    open_number: point.open_number,
+                    ..known
+                } == point
+            })
         };
-        if !known.is_some_and(same) {
-            self.home.evidence.record_point(&point);
+        if !is_newest() {
+            evidence.record_point(&point);
         }
+        is_newest()
     }
 
     /// An empty active segment is never sealed: one that cannot serve is replaced by one that begins at `base`. New file,
@@ -284,7 +289,7 @@ impl Inner {
         self.change_segments(|segments| {
             segments
                 .slots
-                .retain(|slot| slot.base != old.base() || slot.generation == live.1)
+                .retain(|slot| slot.base != old.base() || slot.generation == live.1);
         });
         self.install(writer, active);
         Ok(())

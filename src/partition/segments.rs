@@ -1,6 +1,6 @@
 //! The segments of a partition in order: a list that readers take as a snapshot and the writer replaces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::place::Place;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::Bad;
 use crate::format::footer::{FOOTER_LEN, Footer};
 use crate::format::names;
-use crate::format::segment::{Link, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::segment::{SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, read_full};
 use crate::segment::active::seal_of;
 use crate::segment::handle::Handle;
@@ -157,8 +157,11 @@ pub(crate) fn lost(
     (from < to).then(|| (at.clone(), Offset::new(from)..Offset::new(to)))
 }
 
-fn open(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
-    match ground.handles.open(&Handle::new(path.clone()), OpenMode::Read) {
+fn open(ground: &Ground, path: &Path) -> Result<Arc<dyn File>> {
+    match ground
+        .handles
+        .open(&Handle::new(path.to_path_buf()), OpenMode::Read)
+    {
         Ok(file) => Ok(file),
         // Somebody put a directory, a link or a pipe in its place, or took it away: that is damage, not a wrong call.
         Err(e)

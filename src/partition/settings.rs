@@ -167,7 +167,11 @@ impl Settings {
 
     /// What can be said of a record by itself: its size, and that it has a key where one is needed.
     pub(crate) fn check_record(&self, record: &Record<'_>, topic: &str) -> Result<()> {
-        within(encoder::size_of(record), self.max_record_bytes, "max_record_bytes")?;
+        within(
+            encoder::size_of(record),
+            self.max_record_bytes,
+            "max_record_bytes",
+        )?;
         if self.keyed && record.key().is_none() {
             return Err(Error::KeyRequired {
                 topic: topic.into(),

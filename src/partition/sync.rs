@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::home::Job;
 use super::settings::Durability;
-use super::writer::{Health, POINT_EVERY, Rear, Writer};
+use super::writer::{Health, POINT_EVERY, Rear};
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
 use crate::format::state::Point;
@@ -82,7 +82,7 @@ impl Inner {
         }
         match result {
             Ok(()) => {
-                self.finish_sync(pending);
+                self.finish_sync(&pending);
                 Ok(())
             }
             Err(source) => Err(self.sync_failed(source)),
@@ -112,13 +112,13 @@ impl Inner {
         }
     }
 
-    fn finish_sync(&self, pending: Pending) {
+    fn finish_sync(&self, pending: &Pending) {
         let mut writer = self.writer.lock();
         if matches!(writer.health, Health::Poisoned(_)) {
             return; // another sync of the same file failed meanwhile: this one proves nothing
         }
         self.made_durable(pending.end);
-        let Some(point) = pending.point else { return };
+        let Some(point) = &pending.point else { return };
         let here = writer
             .active()
             .is_some_and(|active| active.segment.base() == point.base);
@@ -129,7 +129,7 @@ impl Inner {
                 && (all || point.position - writer.pointed >= POINT_EVERY)
             {
                 writer.pointed = point.position;
-                self.home.evidence.record_point(&point);
+                self.home.evidence.record_point(point);
             }
         }
     }
@@ -181,6 +181,19 @@ impl Inner {
         self.wait_durable(end)
     }
 
+    /// As [`Inner::sync_all`], as far as the sync itself; `None` if there is nothing to be synced.
+    fn begin_sync_all(&self) -> Result<Option<Pending>> {
+        let mut writer = self.writer.lock();
+        match &writer.health {
+            Health::Damaged(_) => return Ok(None),
+            Health::Poisoned(_) => {}
+            Health::Sound => self.finish_work(&mut writer)?,
+        }
+        let dirty = writer.unsynced() > 0 || self.progress.durable() < writer.next;
+        drop(writer);
+        if dirty { self.begin_sync() } else { Ok(None) }
+    }
+
     /// Hands a sync to the maintenance thread.
     pub(crate) fn ask(&self, within: Option<std::time::Duration>) -> bool {
         let Some(inner) = self.this.upgrade() else {
@@ -194,9 +207,34 @@ impl Inner {
     }
 }
 
-impl Writer {
-    /// Is anything of it not synced?
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.unsynced() > 0
+impl Partition {
+    /// One pass: everything that was appended to any of these is durable when this returns. The first error is returned, after
+    /// all of them were tried.
+    pub(crate) fn sync_many(partitions: &[Partition]) -> Result<()> {
+        let mut result = Ok(());
+        let mut begun = Vec::new();
+        for Partition { inner } in partitions {
+            match inner.begin_sync_all() {
+                Ok(Some(pending)) => begun.push((inner, pending)),
+                Ok(None) => {}
+                Err(e) => result = result.and(Err(e)),
+            }
+        }
+        let Some((first, _)) = begun.first() else {
+            return result;
+        };
+        first.home.evidence.held()?;
+        let files: Vec<_> = begun
+            .iter()
+            .map(|(_, pending)| Arc::clone(&pending.file))
+            .collect();
+        let synced = first.home.ground.storage.sync_many(&files);
+        for ((inner, pending), synced) in begun.iter().zip(synced) {
+            match synced {
+                Ok(()) => inner.finish_sync(pending),
+                Err(source) => result = result.and(Err(inner.sync_failed(source))),
+            }
+        }
+        result
     }
 }

@@ -18,8 +18,9 @@ use super::manifest::Stored;
 use super::settings::{Durability, Settings};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::batch::NO_WATERMARK;
 use crate::format::encoder::{Encoder, Place};
-use crate::format::segment::{Accumulator, Link};
+use crate::format::segment::Accumulator;
 use crate::format::state::Point;
 use crate::offset::Offset;
 use crate::segment::Segment;
@@ -90,7 +91,7 @@ pub(crate) const UNSYNCED_LIMIT: u64 = 16 << 20;
 pub(crate) const POINT_EVERY: u64 = 1 << 20;
 const CHECKED_EVERY: u64 = 4 << 20;
 /// Times that a record batch can hold: 48 bits of milliseconds.
-const LATEST: i64 = (1 << 48) - 1;
+pub(crate) const LATEST: i64 = (1 << 48) - 1;
 
 impl Writer {
     pub(crate) fn active(&self) -> Option<&ActiveSegment> {
@@ -226,7 +227,7 @@ impl Inner {
             salt: active.segment.header.salt,
             position: active.len,
             base_delta: u32::try_from(next - base).expect("the span is 32 bits wide"),
-            watermark_back: back.unwrap_or(u32::MAX),
+            watermark_back: back.unwrap_or(NO_WATERMARK),
             append_ms,
         };
         let bytes = encoder.place(place);

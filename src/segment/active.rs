@@ -1,10 +1,10 @@
 //! The writer's side of the last segment: one positioned write per record batch, at a tracked end, rolled back on error.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use super::handle::Handle;
+use super::handle::{Handle, too_many_files};
 use super::{Ground, Seal, Segment, scan};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
@@ -57,10 +57,14 @@ impl ActiveSegment {
         write_full(&*file, &header.encode(), 0).map_err(io("write"))?;
         file.sync_all().map_err(|e| Error::failed_sync(&path, e))?;
         if !planted!(DIRECTORY_SYNC_SKIPPED) {
-            ground
-                .storage
-                .sync_dir(dir)
-                .map_err(|e| Error::failed_sync(dir, e))?;
+            let synced = ground.handles.sync_dir(dir);
+            synced.map_err(|e| {
+                if too_many_files(&e) {
+                    Error::io("open", dir, e) // it was not even begun, so it can be tried again
+                } else {
+                    Error::failed_sync(dir, e)
+                }
+            })?;
         }
         let next = header.base;
         let segment = Segment::new(
@@ -183,8 +187,10 @@ pub(crate) fn seal_of(footer: Footer, salt: u64) -> Seal {
     }
 }
 
-fn create_empty(ground: &Ground, path: &PathBuf) -> Result<Arc<dyn File>> {
-    let made = ground.handles.open(&Handle::new(path.clone()), OpenMode::CreateNew);
+fn create_empty(ground: &Ground, path: &Path) -> Result<Arc<dyn File>> {
+    let made = ground
+        .handles
+        .open(&Handle::new(path.to_path_buf()), OpenMode::CreateNew);
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let file = ground

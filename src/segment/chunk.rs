@@ -34,15 +34,15 @@ enum Shape {
 }
 
 impl Chunk {
-    pub(crate) fn stored(block: Arc<Block>, bytes: Range<u32>, of: ChunkOf) -> Chunk {
+    pub(crate) fn stored(block: Arc<Block>, bytes: Range<u32>, of: &ChunkOf) -> Chunk {
         Chunk::new(block, Shape::Stored(bytes), of)
     }
 
-    pub(crate) fn unpacked(block: Arc<Block>, header: BatchHeader, of: ChunkOf) -> Chunk {
+    pub(crate) fn unpacked(block: Arc<Block>, header: BatchHeader, of: &ChunkOf) -> Chunk {
         Chunk::new(block, Shape::Unpacked(header), of)
     }
 
-    fn new(block: Arc<Block>, shape: Shape, of: ChunkOf) -> Chunk {
+    fn new(block: Arc<Block>, shape: Shape, of: &ChunkOf) -> Chunk {
         let mut chunk = Chunk {
             block,
             base: of.base,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ impl Handle {
         })
     }
 
-    pub(crate) fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -64,10 +64,21 @@ impl Handles {
 
     /// Opens a file that is not kept here, making room as [`Handles::file`] does.
     pub(crate) fn open(&self, handle: &Handle, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        match self.storage.open(&handle.path, mode) {
+        self.with_room(|storage| storage.open(&handle.path, mode))
+    }
+
+    /// Syncs a directory, which has to be opened for it.
+    pub(crate) fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.with_room(|storage| storage.sync_dir(dir))
+    }
+
+    /// Where too many files are open, half of those kept here are closed, and it is tried once again.
+    fn with_room<T>(&self, call: impl Fn(&dyn Storage) -> io::Result<T>) -> io::Result<T> {
+        match call(&*self.storage) {
             Err(e) if too_many_files(&e) => {
-                self.shrink(self.cap / 2);
-                self.storage.open(&handle.path, mode)
+                let open = self.open.lock().len();
+                self.shrink(open / 2);
+                call(&*self.storage)
             }
             result => result,
         }
@@ -90,7 +101,7 @@ impl Handles {
     }
 }
 
-fn too_many_files(e: &io::Error) -> bool {
+pub(super) fn too_many_files(e: &io::Error) -> bool {
     #[cfg(unix)]
     return matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
     #[cfg(not(unix))]

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::index::{Index, Place};
-use super::{Ground, Segment, scan};
+use super::{Ground, Indexed, Segment, scan};
 use crate::error::{Error, Result};
 use crate::format::index as format;
+use crate::format::names;
 use crate::io::{self, OpenMode};
 
 impl Segment {
@@ -26,9 +27,14 @@ impl Segment {
             (Some(floor), next) => {
                 Some((u64::from(floor), next.map(|next| (next - floor) as usize)))
             }
-            (None, _) if indexed.from <= self.header_len => Some((self.header_len, None)),
+            (None, _) if self.is_complete(&indexed) => Some((self.header_len, None)),
             (None, _) => None,
         }
+    }
+
+    /// Does the index reach down to the first batch? (That of a sealed segment is empty until somebody needs it.)
+    fn is_complete(&self, indexed: &Indexed) -> bool {
+        indexed.from <= self.header_len && (self.seal().is_none() || indexed.index.last().is_some())
     }
 
     /// First offset of the last batch known to begin at or before `offset`.
@@ -73,17 +79,17 @@ impl Segment {
 
     /// Everything known is known from `from` on only (a scan began there).
     pub(crate) fn set_index(&self, index: Index, from: u64) {
-        *self.index.write() = super::Indexed { index, from };
+        *self.index.write() = Indexed { index, from };
     }
 
     /// Reads the index file, or walks the batches below what is known already.
     fn complete_index(&self, ground: &Ground) -> Result<()> {
-        let from = self.index.read().from;
-        if from <= self.header_len
-            && (self.seal().is_none() || self.index.read().index.last().is_some())
-        {
+        let indexed = self.index.read();
+        if self.is_complete(&indexed) {
             return Ok(());
         }
+        let from = indexed.from;
+        drop(indexed);
         let stop = if from <= self.header_len {
             self.data_end().unwrap_or(from)
         } else {
@@ -112,7 +118,8 @@ impl Segment {
     }
 
     fn index_path(&self) -> PathBuf {
-        self.path().with_extension("idx")
+        self.path()
+            .with_file_name(names::index_name(self.base(), self.header.generation))
     }
 
     /// The index file of a sealed segment, if there is one that can be used. It is a cache: any fault of it means "not there".

@@ -27,10 +27,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, RwLock};
 
 use crate::entry::TimestampType;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::format::footer::Footer;
 use crate::format::segment::{Link, SegmentHeader};
-use crate::io::{File, Mapping, Storage};
+use crate::io::{Mapping, Storage};
 use crate::offset::TopicPartition;
 use handle::{Handle, Handles};
 use index::Index;
@@ -177,13 +177,6 @@ impl Segment {
         assert!(self.seal.set(seal).is_ok(), "a segment is sealed once");
     }
 
-    pub(crate) fn file(&self, ground: &Ground) -> Result<Arc<dyn File>> {
-        ground
-            .handles
-            .file(&self.handle)
-            .map_err(|e| Error::io("open", self.path(), e))
-    }
-
     /// The whole sealed file as a map, if this log reads that way and the system gives one.
     fn mapped(&self, ground: &Ground) -> Option<Mapping> {
         let seal = self
@@ -195,11 +188,6 @@ impl Segment {
             *map = file.map(seal.data_end).ok();
         }
         map.clone()
-    }
-
-    /// Lets go of what can be had again: map and index of a segment that is not read now.
-    pub(crate) fn cool(&self) {
-        *self.map.lock() = None;
     }
 
     pub(crate) fn damage_error(&self, damage: Damage) -> Error {

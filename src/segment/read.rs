@@ -80,24 +80,33 @@ pub(crate) fn read(
     want: &Want,
     spare: &mut Option<Arc<Block>>,
 ) -> Result<Got, Damage> {
-    let mut bytes = want.bytes.max(batch::HEADER_LEN);
-    let mut hop = true;
+    let ask = want.bytes.max(batch::HEADER_LEN);
+    let mut bytes = ask;
     let mut want = *want;
+    let mut hop = true;
+    // Where the way begins, and whether any of it was taken on trust.
+    let (mut start, mut trusted) = (want.position, false);
     loop {
         let want = &mut want;
         let window = Window::take(ground, segment, tail, want.position, bytes, spare)
             .map_err(|why| lost_window(segment, want, bytes, why))?;
         let walk = walk(segment, want, window.block.bytes(), hop);
         match walk.stop {
-            _ if walk.whole.len() > 0 => return Ok(got(segment, want, window, &walk)),
+            _ if !walk.whole.is_empty() => return Ok(got(segment, want, window, &walk)),
             Stop::Unpack(header) => match unpack(segment, &window.block, walk.whole.end, &header) {
                 Ok(block) => return Ok(unpacked(segment, want, block, walk.whole.end, header)),
                 Err(why) => return Err(lost_batch(segment, want, walk.whole.end, header, why)),
             },
-            // The way there was taken on trust: take it again, step by step, before anything is called damaged.
-            Stop::Flaw(_) if walk.hopped => hop = false,
+            // It lies further on: what was passed over is not read again.
             Stop::Flaw(Flaw::Short(needed)) if window.full && needed <= MAX_NEED => {
-                bytes = (walk.whole.end + needed).max(bytes + 1);
+                trusted |= walk.hopped;
+                want.position += walk.whole.end as u64;
+                bytes = needed.max(ask);
+            }
+            // The way there was taken on trust: take it again, step by step, before anything is called damaged.
+            Stop::Flaw(_) if walk.hopped || trusted => {
+                (hop, trusted) = (false, false);
+                (want.position, bytes) = (start, ask);
             }
             Stop::Flaw(Flaw::Body(header, why)) => {
                 return Err(lost_batch(segment, want, walk.whole.end, header, why));
@@ -110,7 +119,7 @@ pub(crate) fn read(
                     ..
                 } if lost.is_empty() => {
                     want.position = behind;
-                    hop = true;
+                    (start, bytes, hop) = (behind, ask, true);
                 }
                 damage => return Err(damage),
             },
@@ -160,7 +169,8 @@ impl Window {
             .map_or(u64::MAX, |start| start + position);
         let tail = tail.filter(|_| segment.stream_start.is_some());
         let held = tail.map_or(0, |tail| tail.held_from(stream));
-        let bytes = bytes.min(segment.left_after(position));
+        let asked = bytes;
+        let bytes = asked.min(segment.left_after(position));
         let len = if held > 0 {
             bytes.min(held as usize)
         } else {
@@ -177,7 +187,7 @@ impl Window {
             let read = io::read_full(&*file, into, position).map_err(Why::Io)?;
             into.truncate(read);
         }
-        let full = into.len() == bytes;
+        let full = into.len() == asked;
         *spare = Some(Arc::clone(&block));
         Ok(Window { block, full })
     }
@@ -316,7 +326,7 @@ fn got(segment: &Segment, want: &Want, window: Window, walk: &Walk) -> Got {
     };
     let range = walk.whole.start as u32..walk.whole.end as u32;
     Got {
-        chunk: Chunk::stored(window.block, range, of),
+        chunk: Chunk::stored(window.block, range, &of),
         position: want.position + walk.whole.end as u64,
     }
 }
@@ -343,7 +353,7 @@ fn unpacked(segment: &Segment, want: &Want, block: Block, at: usize, header: Bat
     };
     let position = want.position + at as u64 + header.total_len();
     Got {
-        chunk: Chunk::unpacked(Arc::new(block), header, of),
+        chunk: Chunk::unpacked(Arc::new(block), header, &of),
         position,
     }
 }

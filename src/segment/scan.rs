@@ -141,7 +141,7 @@ fn stopped(mut scan: Scan, stop: ScanStop) -> Scan {
 impl Scan {
     fn take(&mut self, header: &SegmentHeader, batch: &BatchHeader, bytes: &[u8]) {
         let first = header.base + u64::from(batch.base_delta);
-        if batch.watermark_back != u32::MAX {
+        if batch.watermark_back != batch::NO_WATERMARK {
             self.durable = self
                 .durable
                 .max(first.saturating_sub(u64::from(batch.watermark_back)));
@@ -213,9 +213,8 @@ fn stop_at(
     let footer = Footer::decode(bytes, header.salt, at);
     Ok(match footer {
         Ok(footer) if at + FOOTER_LEN as u64 == len => ScanStop::Sealed(footer),
-        Ok(_) => ScanStop::Invalid,
         Err(_) if matches!(flaw, Flaw::Short(_)) || footer_cut_short(bytes) => ScanStop::CutShort,
-        Err(_) => ScanStop::Invalid,
+        Ok(_) | Err(_) => ScanStop::Invalid,
     })
 }
 

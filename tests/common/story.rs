@@ -337,6 +337,12 @@ impl Story {
         self.synced.push((0, survived));
     }
 
+    /// As [`go_on_with`](Story::go_on_with), after a kill: of what survived, below `Power` only the first `synced` calls are durable.
+    pub(crate) fn go_on_after_kill(&mut self, survived: usize, synced: usize) {
+        self.go_on_with(survived);
+        self.synced = vec![(0, synced.min(survived))];
+    }
+
     /// Offsets as far as this life knew them at a crash after the first `after` operations.
     pub(crate) fn as_of(&self, after: usize) -> Story {
         let mut story = self.clone();

@@ -272,7 +272,11 @@ struct Commit {
 }
 
 impl Commits {
+    /// `next` is committed, since some operation between these. Nothing new if it was before.
     pub(crate) fn add(&mut self, next: u64, began: usize, acked: usize) {
+        if self.list.last().is_some_and(|last| last.next == next) {
+            return;
+        }
         self.list.push(Commit {
             next,
             began: Some(began),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use thalweg::testing::{CrashModel, Disk, ManualClock};
 use thalweg::{
-    Durability, Error, Log, Offset, Partition, RecoveryReport, Result, Topic, TopicConfig,
+    Durability, Error, Log, Maintenance, Offset, Partition, ReadMode, RecoveryReport, Result,
+    Topic, TopicConfig,
 };
 
 use crate::common::{self, Dice, Rec};
@@ -51,6 +52,7 @@ pub(crate) enum Step {
 pub(crate) struct World {
     pub(crate) disk: Disk,
     pub(crate) clock: ManualClock,
+    mode: ReadMode,
     log: Option<Log>,
     pub(crate) tallies: BTreeMap<Key, Tally>,
     /// When the making of each topic began, and when it was acknowledged.
@@ -79,6 +81,7 @@ impl World {
         World {
             disk,
             clock: ManualClock::new(),
+            mode: ReadMode::Positioned,
             log: None,
             tallies: BTreeMap::new(),
             topics: BTreeMap::new(),
@@ -87,6 +90,12 @@ impl World {
             power_lost: false,
             number: 0,
         }
+    }
+
+    /// Sealed segments are read through maps from now on.
+    pub(crate) fn mapped(mut self) -> World {
+        self.mode = ReadMode::Mapped;
+        self
     }
 
     /// A world after these steps, none of which may fail.
@@ -104,9 +113,15 @@ impl World {
         if let Some(log) = &self.log {
             return Ok(log.clone());
         }
-        let log = common::open(&self.disk, &self.clock)?;
+        let log = self.open(&self.disk)?;
         self.log = Some(log.clone());
         Ok(log)
+    }
+
+    fn open(&self, disk: &Disk) -> Result<Log> {
+        let builder = Log::builder().maintenance(Maintenance::Manual);
+        let builder = builder.read_mode(self.mode).clock(&self.clock);
+        builder.open_on(disk)
     }
 
     pub(crate) fn topic(&mut self, name: &str) -> Result<Topic> {
@@ -143,8 +158,8 @@ impl World {
                 self.clean.push(self.disk.points());
                 Ok(())
             }
-            Step::Kill => self.end_life(CrashModel::ProcessKill, 0),
-            Step::PowerLoss(model, seed) => self.end_life(model, seed),
+            Step::Kill => self.end_life(0, CrashModel::ProcessKill, 0),
+            Step::PowerLoss(model, seed) => self.end_life(0, model, seed),
             Step::LoseState => {
                 self.power_lost = true;
                 self.clean.clear();
@@ -244,20 +259,27 @@ impl World {
         let began = self.disk.points();
         reader.commit()?;
         let acked = self.disk.points();
-        for position in reader.positions().iter() {
-            let key = (topic, position.partition().get());
-            if position.offset() == Offset::ZERO {
-                continue; // nothing of it was read, so nothing of it is committed
-            }
+        reader.close()?;
+        for position in log.group(GROUP).committed()?.iter() {
+            let key = self.tallies.keys().find(|key| {
+                let at = position.topic_partition();
+                key.0 == at.topic() && key.1 == at.partition().get()
+            });
+            let Some(&key) = key else { continue };
             let commits = self.commits.entry(key).or_default();
             commits.add(position.offset().get(), began, acked);
         }
-        reader.close()
+        Ok(())
     }
 
-    /// The process or the machine dies now, and what is left must be right.
-    fn end_life(&mut self, model: CrashModel, seed: u64) -> Result<(), String> {
-        let end = End::at(self.disk.points(), model);
+    /// The process or the machine died so many operations ago, and what is left must be right.
+    pub(crate) fn end_life(
+        &mut self,
+        ago: usize,
+        model: CrashModel,
+        seed: u64,
+    ) -> Result<(), String> {
+        let end = End::at(self.disk.points().saturating_sub(ago), model);
         let disk = self.disk.crash(end.point, model, seed);
         let old = self.log.take();
         let found = self.reopen(&disk, end)?;
@@ -268,7 +290,7 @@ impl World {
 
     /// Goes on with a disk as such an end left it, if what is on it is allowed.
     pub(crate) fn reopen(&mut self, disk: &Disk, end: End) -> Result<Opened, String> {
-        let opened = common::open(disk, &self.clock).map_err(|e| format!("open: {e:?}"))?;
+        let opened = self.open(disk).map_err(|e| format!("open: {e:?}"))?;
         let opened = Opened {
             report: opened.recovery().clone(),
             log: opened,
@@ -325,6 +347,7 @@ impl World {
         World {
             disk: self.disk.clone(),
             clock: self.clock.clone(),
+            mode: self.mode,
             log: None,
             tallies: self.tallies.clone(),
             topics: self.topics.clone(),

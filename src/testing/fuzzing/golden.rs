@@ -193,9 +193,9 @@ pub(super) fn live(mut disk: Disk, mut known: Known) {
             .iter()
             .flat_map(crate::Topic::partitions)
             .collect();
-        partitions
-            .iter()
-            .for_each(|partition| read_all(partition, &known));
+        for partition in &partitions {
+            read_all(partition, &known);
+        }
         for partition in &partitions {
             let value = format!("life {life}");
             match known.append(partition, &[Record::keyless(value.as_str())]) {

@@ -12,8 +12,11 @@ mod mutation;
 pub use decoders::{batch, segment};
 pub use logs::{directory, index, state};
 
+/// A name, and what is done with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
 /// The kinds of inputs: each has a function of this module by its name, and a corpus.
-pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+pub const TARGETS: [Target; 5] = [
     ("batch", batch),
     ("segment", segment),
     ("index", index),

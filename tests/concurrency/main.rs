@@ -1,0 +1,7 @@
+//! Many threads on one log, without a sleep: order per producer, every acknowledged record once, syncs that are shared.
+
+#[path = "../common/logs.rs"]
+mod logs;
+
+mod appending;
+mod syncing;

@@ -1,0 +1,5 @@
+//! The index of a sealed segment, in a log whose records are known.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| thalweg::testing::fuzzing::index(data));

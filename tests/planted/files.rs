@@ -1,0 +1,83 @@
+//! Scenarios about whole files: those that are left over, those that are not, and the lock.
+
+use std::path::PathBuf;
+
+use thalweg::testing::Disk;
+use thalweg::{Durability, Error, FindingKind};
+
+use crate::forge;
+use crate::ground::{assert_whole, begin, files, fill, found, killed, open, partition};
+
+/// Generation 1 of a segment file, by the name of generation 0.
+fn next_generation(path: &std::path::Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(name.replace("-00000000", "-00000001"))
+}
+
+/// A rewrite of a segment that did not finish: its file is there, the manifest does not know it, and the old one is whole.
+pub(crate) fn an_unfinished_file_is_not_live() {
+    let disk = Disk::new();
+    let (_log, orders) = begin(&disk, Durability::Process);
+    fill(&orders, 0, 30);
+    let disk = killed(&disk);
+    let path = &files(&disk, "log")[0];
+    let leftover = next_generation(path);
+    let mut bytes = disk.read_file(path).expect("it is there");
+    forge::put(&mut bytes, forge::header::GENERATION, &1_u32.to_le_bytes());
+    forge::sum_head(&mut bytes);
+    bytes.truncate(400);
+    disk.write_file(&leftover, &bytes)
+        .expect("the directory is there");
+    let log = open(&disk).expect("the log opens");
+    assert!(!found(&log, FindingKind::Damaged), "{:?}", log.recovery());
+    let orders = partition(&log, 0);
+    assert_whole(&orders, 30);
+    fill(&orders, 30, 31);
+    assert!(disk.read_file(&leftover).is_err(), "it is removed");
+}
+
+/// A segment that was live by a manifest which is lost: nothing else has its records, so it stays.
+pub(crate) fn a_file_that_nothing_covers_is_kept() {
+    let disk = Disk::new();
+    let (_log, orders) = begin(&disk, Durability::Process);
+    fill(&orders, 0, 60);
+    let disk = killed(&disk);
+    let path = &files(&disk, "log")[1];
+    assert!(files(&disk, "log").len() > 4, "one of many");
+    let rewritten = next_generation(path);
+    let mut bytes = disk.read_file(path).expect("it is there");
+    forge::put(&mut bytes, forge::header::GENERATION, &1_u32.to_le_bytes());
+    forge::sum_head(&mut bytes);
+    disk.write_file(&rewritten, &bytes)
+        .expect("the directory is there");
+    disk.remove(path).expect("it is there");
+    let log = open(&disk).expect("the log opens");
+    let orders = partition(&log, 0);
+    let refused = orders.append(("key", "x"));
+    assert!(
+        disk.read_file(&rewritten).is_ok(),
+        "the only copy was removed"
+    );
+    assert!(
+        matches!(refused, Err(Error::Corruption { .. })),
+        "{refused:?}"
+    );
+}
+
+/// The second opening finds work to do, and must not do any of it.
+pub(crate) fn a_second_opening_is_refused_before_it_writes() {
+    let disk = Disk::new();
+    let (_log, orders) = begin(&disk, Durability::Power);
+    fill(&orders, 0, 3);
+    disk.write_file("/log/CATALOGUE.tmp", b"left over")
+        .expect("the root is there");
+    let before = disk.hash();
+    let second = open(&disk);
+    assert_eq!(disk.hash(), before, "the second opening wrote something");
+    assert!(
+        matches!(second, Err(Error::AlreadyOpen { .. })),
+        "{:?}",
+        second.map(drop)
+    );
+    fill(&orders, 3, 4);
+}
