@@ -318,3 +318,6 @@ impl Evidence for State {
         self.add_unsynced(Entry::Checked(*point));
     }
 }
+
+#[cfg(test)]
+mod tests;
