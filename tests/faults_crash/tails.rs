@@ -58,6 +58,30 @@ fn f05_zeros_behind_the_last_batch_are_cut_whatever_their_number() {
 }
 
 #[test]
+fn f05_zeros_in_a_segment_without_a_batch_are_no_batch_either() {
+    // There a header of zeros would even have the offset that is expected.
+    for level in LEVELS {
+        for zeros in [1, 36, 37, 4096] {
+            for crash in [killed, unplugged] {
+                let (disk, _log, partition, mut story) = four(level);
+                partition.roll().unwrap();
+                let crashed = crash(&disk);
+                let (path, len) = last(&crashed);
+                assert_eq!(len, 128, "a header alone");
+                crashed.resize(&path, len + zeros).unwrap();
+                let state = format!("{level:?}, {zeros} zeros");
+                let log = open(&crashed).unwrap();
+                assert_eq!(log.recovery().findings()[0].bytes, zeros, "{state}");
+                let partition = again(&log).unwrap();
+                assert_eq!(story.check(&partition, &state), 4, "{state}");
+                story.go_on_with(4);
+                story.live_on(&crashed, log, &partition, &state);
+            }
+        }
+    }
+}
+
+#[test]
 fn f05_a_size_that_persisted_without_its_data_is_no_error() {
     let (disk, _log, partition, mut story) = four(Durability::Process);
     let synced = last(&disk).1;
