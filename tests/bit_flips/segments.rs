@@ -6,7 +6,7 @@ use thalweg::testing::Disk;
 use thalweg::{Durability, ReadMode};
 
 use crate::common::{Dice, seed};
-use crate::forge::{FOOTER, SEGMENT_HEADER};
+use crate::forge::SEGMENT_HEADER;
 use crate::media::{End, Golden, Plan, Verdict, append_probe};
 use crate::sampling::{how_many, run, sample};
 
@@ -59,19 +59,16 @@ fn lens(golden: &Golden) -> [u64; 2] {
     [0, 1].map(|segment| golden.bytes(segment).len() as u64)
 }
 
-/// What may at most be lost to a reader when this byte of a segment is hit.
-fn at_most_lost(golden: &Golden, segment: usize, byte: u64) -> Range<u64> {
-    let batches = golden.batches(segment);
+/// For each byte of a segment: what may at most be lost to a reader when it is hit.
+fn at_most_lost(golden: &Golden, segment: usize) -> Vec<Range<u64>> {
+    let (batches, len) = (golden.batches(segment), golden.bytes(segment).len());
     let all = batches[0].first..batches[batches.len() - 1].last() + 1;
-    let sealed = segment == 0;
-    let len = golden.bytes(segment).len();
-    let within = SEGMENT_HEADER as u64..(len - if sealed { FOOTER } else { 0 }) as u64;
-    if !within.contains(&byte) {
-        return all; // what it is, or where it ends, cannot be known any more
+    // In header and footer: what it is, or where it ends, cannot be known any more.
+    let mut most = vec![all; len];
+    for batch in &batches {
+        most[batch.position..batch.end()].fill(batch.first..batch.last() + 1);
     }
-    let hit = batches.iter().find(|batch| byte < batch.end() as u64);
-    let hit = hit.expect("batches follow one another");
-    hit.first..hit.last() + 1
+    most
 }
 
 /// Opens the damaged log, reads all of it, and names what came of it.
@@ -114,12 +111,7 @@ fn flip_all(ending: Ending, mode: ReadMode, usual: u64) {
     assert!(bits >= 64 * 1024 * 8, "{bits} bits are not 64 KiB");
     let mut dice = Dice::new(seed());
     let chosen = sample(bits, how_many(bits, usual), &mut dice);
-    let most: Vec<Range<u64>> = (0..lens[0] + lens[1])
-        .map(|byte| {
-            let (segment, byte) = place(&lens, byte);
-            at_most_lost(&golden, segment, byte)
-        })
-        .collect();
+    let most = [at_most_lost(&golden, 0), at_most_lost(&golden, 1)];
     let what = format!("bit flips, {}, {mode:?}, bit", ending.name);
     let counts = run(&what, &chosen, |bit| {
         let (segment, byte) = place(&lens, bit / 8);
@@ -127,7 +119,7 @@ fn flip_all(ending: Ending, mode: ReadMode, usual: u64) {
         let path = &golden.segments[segment];
         disk.flip_bit(path, byte * 8 + bit % 8)
             .map_err(|e| e.to_string())?;
-        outcome(&golden, &disk, mode, &most[(bit / 8) as usize])
+        outcome(&golden, &disk, mode, &most[segment][byte as usize])
     });
     let told = counts
         .get("an error for the batches that were hit")
@@ -172,19 +164,21 @@ fn cut_all(ending: Ending, mode: ReadMode, usual: u64) {
     let mut dice = Dice::new(seed());
     let all = lens[0] + lens[1];
     let chosen = sample(all, how_many(all, usual), &mut dice);
+    let all_batches = [golden.batches(0), golden.batches(1)];
     let what = format!("cut, {}, {mode:?}, to byte", ending.name);
     run(&what, &chosen, |number| {
         let (segment, len) = place(&lens, number);
         let disk = golden.copy();
         disk.resize(&golden.segments[segment], len)
             .map_err(|e| e.to_string())?;
-        let batches = golden.batches(segment);
+        let batches = &all_batches[segment];
         let whole = batches
             .iter()
             .filter(|batch| batch.end() as u64 <= len)
             .count();
         let kept = batches.get(whole).map_or(golden.end(), |b| b.first);
         let edge = batches.iter().any(|batch| batch.position as u64 == len);
+        let edge = edge || len <= SEGMENT_HEADER as u64; // such a file holds nothing, and is made anew
         if edge && segment == 1 && ending.durability == Durability::Process {
             // Nothing vouches for batches that were never synced: the log looks as if it had ended there.
             let mut shorter = golden.clone();
