@@ -72,6 +72,9 @@ fn hundred() -> Disk {
     disk
 }
 
+/// What is done to an index, in words and in deeds.
+type Harm<'a> = (&'a str, &'a dyn Fn(&Disk));
+
 fn hundred_are_right(disk: &Disk, mode: ReadMode, context: &str) {
     let log = thalweg::Log::builder()
         .read_mode(mode)
@@ -113,22 +116,22 @@ fn b10_a_damaged_index_changes_nothing_but_speed() {
         for (n, path) in indexes.iter().enumerate() {
             let other = &indexes[(n + 1) % 3];
             let whole = len(&disk, path);
-            let harms: [(&str, &dyn Fn(&Disk)); 8] = [
+            let harms: [Harm<'_>; 8] = [
                 ("deleted", &|disk| disk.remove(path).unwrap()),
                 ("cut by 3 bytes", &|disk| {
-                    disk.resize(path, whole - 3).unwrap()
+                    disk.resize(path, whole - 3).unwrap();
                 }),
                 ("empty", &|disk| disk.resize(path, 0).unwrap()),
                 ("all ones", &|disk| {
-                    disk.write_file(path, &vec![0xff; whole as usize]).unwrap()
+                    disk.write_file(path, &vec![0xff; whole as usize]).unwrap();
                 }),
                 ("zeros", &|disk| disk.zero(path, 0..whole).unwrap()),
                 ("longer", &|disk| disk.extend(path, &[0xff; 64]).unwrap()),
                 ("twice", &|disk| {
-                    disk.extend(path, &disk.read_file(path).unwrap()).unwrap()
+                    disk.extend(path, &disk.read_file(path).unwrap()).unwrap();
                 }),
                 ("another segment's", &|disk| {
-                    disk.copy_over(other, path).unwrap()
+                    disk.copy_over(other, path).unwrap();
                 }),
             ];
             for (harm, do_it) in harms {

@@ -124,7 +124,7 @@ fn a_shared_sync_that_fails_is_told_to_all_who_wait() {
                             Ok(at) => acknowledged.lock().unwrap().push(at.offset().get()),
                             Err(Error::Poisoned { .. }) => return,
                             Err(error) => {
-                                assert_eq!(error.outcome(), Outcome::Indeterminate, "{error:?}")
+                                assert_eq!(error.outcome(), Outcome::Indeterminate, "{error:?}");
                             }
                         }
                     }

@@ -50,7 +50,7 @@ fn f99_only_partitions_that_are_used_have_directories_and_files() {
     let topic = log.topic("t").unwrap();
     assert_eq!(topic.partitions().len(), MANY as usize);
     for number in (0..MANY).step_by(500) {
-        let used = if number % 1000 == 0 { 1 } else { 0 };
+        let used = u64::from(number % 1000 == 0);
         assert_eq!(rows(&topic.partition(number).unwrap()), numbered(0..used));
     }
     if let (Some(before), Some(now)) = (before, threads()) {

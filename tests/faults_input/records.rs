@@ -127,6 +127,8 @@ proptest! {
     }
 }
 
+type KeyAndValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 /// Scenario B58: each of these is a record of its own kind, after a reopening too.
 #[test]
 fn f84_b58_empty_is_not_missing() {
@@ -139,7 +141,7 @@ fn f84_b58_empty_is_not_missing() {
     partition.append(Record::tombstone("")).unwrap();
     partition.append(Record::keyless("")).unwrap();
     partition.append(Record::default()).unwrap();
-    let wanted: [(Option<&[u8]>, Option<&[u8]>); 8] = [
+    let wanted: [KeyAndValue<'_>; 8] = [
         (Some(b"k1"), Some(b"")),
         (Some(b"k2"), Some(b"x")),
         (Some(b"k2"), None),

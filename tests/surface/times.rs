@@ -82,7 +82,7 @@ fn the_offset_for_a_time_is_the_first_one_however_the_times_lie() {
         let now = clock.now().as_millis();
         let mut times = Vec::new();
         while times.len() < 60 {
-            let batch: Vec<Option<i64>> = (0..1 + dice.below(4))
+            let batch: Vec<Option<i64>> = (0..=dice.below(4))
                 .map(|_| match dice.below(6) {
                     0 => None,
                     1 => Some(now + 1_000_000 - dice.below(2_000_000) as i64),

@@ -228,7 +228,7 @@ fn a_batch_that_failed_half_way_is_indeterminate() {
         .create_topic("t", TopicConfig::new().partitions(2))
         .unwrap();
     let by_partition = |number: u32| {
-        (0..)
+        (0..1000)
             .map(|n| format!("k{n}"))
             .find(|key| topic.partition_for(key.as_bytes()).get() == number)
             .unwrap()

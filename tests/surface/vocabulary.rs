@@ -91,19 +91,17 @@ fn a_position_is_read_from_what_it_is_shown_as() {
 fn nothing_that_is_printed_for_debugging_shows_contents() {
     let (_disk, log, partition) = fresh(TopicConfig::new());
     let record = Record::new("secret-key", "secret-value").header("secret-name", "secret-header");
-    let mut shown = format!("{record:?}");
+    let shown = format!("{record:?}");
     partition.append(record).unwrap();
     let entry = partition.get(Offset::ZERO).unwrap().unwrap();
-    shown += &format!("{entry:?} {:?} {:?}", entry.as_ref(), entry.headers());
     let mut scan = partition.entries(..);
     scan.next();
-    shown += &format!(
-        "{scan:?} {partition:?} {:?} {log:?}",
-        one(&log.topic("t").unwrap())
-    );
     let mut member = log.group("g").subscribe(["t"]).join().unwrap();
     let batch = member.poll(std::time::Duration::ZERO).unwrap();
-    shown += &format!("{batch:?} {member:?}");
+    let topic = one(&log.topic("t").unwrap());
+    let (view, headers) = (entry.as_ref(), entry.headers());
+    let shown = format!("{shown} {entry:?} {view:?} {headers:?} {scan:?} {batch:?}");
+    let shown = format!("{shown} {partition:?} {topic:?} {log:?} {member:?}");
     assert!(!shown.contains("secret"), "{shown}");
     let bytes = format!("{:?}", b"secret");
     assert!(!shown.contains(&bytes[1..bytes.len() - 1]), "{shown}");
