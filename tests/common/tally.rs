@@ -218,7 +218,9 @@ impl Tally {
         }
         let mut ends = self.ends.clone();
         ends.retain(|(at, _)| *at <= end.point);
-        ends.push((opened, next));
+        // Where it would go on behind a gap counts once something was written there: what this rests on may be in the cache alone.
+        let last = batches.last().and_then(|batch| batch.records.last());
+        ends.push((opened, next.min(last.map_or(0, |last| last.0 + 1))));
         Tally {
             level: self.level,
             batches,

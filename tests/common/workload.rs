@@ -69,7 +69,8 @@ pub(crate) struct World {
 pub(crate) struct Opened {
     pub(crate) log: Log,
     pub(crate) report: RecoveryReport,
-    pub(crate) opened: usize,
+    /// From this point on it was open.
+    pub(crate) since: usize,
 }
 
 impl World {
@@ -294,7 +295,7 @@ impl World {
         let opened = Opened {
             report: opened.recovery().clone(),
             log: opened,
-            opened: disk.points(),
+            since: disk.points(),
         };
         self.become_next_life(disk, &opened, end)?;
         Ok(opened)
@@ -314,7 +315,7 @@ impl World {
         self.tallies.retain(|key, _| topics.contains_key(key.0));
         let killed = end.model == CrashModel::ProcessKill;
         for made in self.topics.values_mut() {
-            let made_again = if killed { found.opened } else { 0 };
+            let made_again = if killed { found.since } else { 0 };
             made.1 = made.1.filter(|at| killed && *at <= end.point);
             made.1 = made.1.or(Some(made_again));
         }
@@ -324,7 +325,7 @@ impl World {
             let (seen, next) = read(&partition).map_err(|e| format!("{key:?}: {e:?}"))?;
             let there = tally.check(&seen, next, end);
             let there = there.map_err(|why| format!("{key:?}: {why}"))?;
-            *tally = tally.survive(there, next, end, found.opened);
+            *tally = tally.survive(there, next, end, found.since);
         }
         let committed = found.log.group(GROUP).committed();
         let committed = committed.map_err(|e| format!("committed: {e:?}"))?;
@@ -334,7 +335,7 @@ impl World {
             commits
                 .check(next, end)
                 .map_err(|why| format!("{key:?}: {why}"))?;
-            commits.survive(next, end, found.opened);
+            commits.survive(next, end, found.since);
         }
         self.power_lost |= !killed;
         self.clean.retain(|at| killed && *at <= end.point);

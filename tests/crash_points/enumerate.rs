@@ -106,13 +106,13 @@ impl Effort {
             };
         }
         Effort {
-            prefixes: 3 * scale,
-            pages: 5 * scale,
-            sampled_pages: 5 * scale,
+            prefixes: 4 * scale,
+            pages: 6 * scale,
+            sampled_pages: 6 * scale,
             garbage: 2,
             lies: 1,
             copies: 1,
-            points: 2,
+            points: 1,
         }
     }
 }
