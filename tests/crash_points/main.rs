@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod enumerate;
+mod found;
 mod judge;
 mod nested;
 #[path = "../common/tally.rs"]

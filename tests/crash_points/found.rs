@@ -1,0 +1,144 @@
+//! What the enumerations found once, each as a small story of its own.
+
+use thalweg::Durability::{Power, Process};
+use thalweg::FindingKind;
+use thalweg::testing::{CrashModel, Disk};
+
+use crate::common;
+use crate::workload::Step::{Append, Batch, PowerLoss, Sync, Topic};
+use crate::workload::{self, World};
+use crate::{A, B};
+
+/// A partition that lost its first segment's only batch begins behind a gap; reading it backwards did not end.
+#[test]
+fn f19_a_partition_that_begins_behind_a_gap_is_read_backwards() {
+    let steps = [
+        Topic("a", Process),
+        Append(A, 100),
+        PowerLoss(CrashModel::LostSuffix, 0),
+        Append(A, 100),
+    ];
+    let mut world = World::after(1, &steps);
+    let partition = world.partition(A).unwrap();
+    let back = partition.entries(..).rev().map(|entry| entry.unwrap());
+    let offsets: Vec<u64> = back.map(|entry| entry.offset().get()).collect();
+    assert_eq!(offsets, [u64::from(workload::SPAN)]);
+}
+
+/// A killed process may leave the newest topic, and the bit that a partition is in use, in the cache alone. The next one took
+/// them for durable, and a power loss took the records that it had acknowledged on their strength.
+#[test]
+fn f10_what_a_killed_process_began_is_durable_once_the_next_one_builds_on_it() {
+    let began = World::after(1, &[Topic("a", Power), Append(A, 30), Topic("b", Power)]);
+    for point in 0..=began.disk.points() {
+        let killed = began.disk.crash(point, CrashModel::ProcessKill, 0);
+        let log = common::open(&killed, &began.clock).unwrap();
+        let mut expected = Vec::new();
+        for key in [A, B] {
+            let topic = log.topic_or_create(key.0, workload::config(Power)).unwrap();
+            let partition = topic.partition(key.1).unwrap();
+            partition.append(("k", "acknowledged")).unwrap();
+            expected.push(workload::read(&partition).unwrap());
+        }
+        let lost = killed.crash(killed.points(), CrashModel::LostSuffix, 0);
+        let again = common::open(&lost, &began.clock)
+            .unwrap_or_else(|e| panic!("killed after {point} operations: {e:?}"));
+        for (key, expected) in [A, B].iter().zip(expected) {
+            let topic = again.topic(key.0).unwrap();
+            let found = workload::read(&topic.partition(key.1).unwrap()).unwrap();
+            assert_eq!(found, expected, "{key:?}, killed after {point} operations");
+        }
+    }
+}
+
+/// Recovery that cut a segment twice at the same place wrote the second tail over the first one.
+#[test]
+fn f08_a_tail_that_was_kept_aside_is_never_written_over() {
+    let steps = [
+        Topic("a", Process),
+        Append(A, 50),
+        Sync,
+        Batch(A, 4, 500),
+        PowerLoss(CrashModel::LostPages, 6),
+    ];
+    let mut world = World::after(1, &steps);
+    let report = world.log().unwrap().recovery().clone();
+    let cut = report.findings().iter().find(|f| f.quarantine.is_some());
+    let kept = cut.and_then(|cut| cut.quarantine.clone());
+    let kept = kept.expect("a tail to cut");
+    world.take(Append(A, 20)).unwrap();
+    let tail = world.disk.read_file(&kept).unwrap();
+    let mut kept_before = 0;
+    for point in 0..=world.disk.points() {
+        for seed in 0..16 {
+            let crashed = world.disk.crash(point, CrashModel::LostPages, seed);
+            let whole = |disk: &Disk| disk.read_file(&kept).is_ok_and(|bytes| bytes == tail);
+            if !whole(&crashed) {
+                continue;
+            }
+            kept_before += 1;
+            let log = common::open(&crashed, &world.clock).unwrap();
+            let topic = log.topic(A.0).unwrap();
+            let partition = topic.partition(A.1).unwrap();
+            partition.append(("k", "v")).unwrap();
+            assert!(whole(&crashed), "written over, {seed} after {point}");
+        }
+    }
+    assert!(kept_before > 10, "{kept_before}");
+}
+
+/// A recovery that was killed after it had sealed a segment was followed by one that skipped the offsets in silence.
+#[test]
+fn f19_a_gap_is_reported_until_a_segment_records_it() {
+    let steps = [
+        Topic("a", Process),
+        Append(A, 50),
+        Sync,
+        Append(A, 50),
+        PowerLoss(CrashModel::LostSuffix, 0),
+        Append(A, 20),
+    ];
+    let world = World::after(1, &steps);
+    for point in 0..=world.disk.points() {
+        let killed = world.disk.crash(point, CrashModel::ProcessKill, 0);
+        let log = common::open(&killed, &world.clock).unwrap();
+        let partition = log.topic(A.0).unwrap().partition(A.1).unwrap();
+        let (seen, next) = workload::read(&partition).unwrap();
+        let segments = killed.files().into_iter().filter(|(path, _)| {
+            let name = path.to_string_lossy().into_owned();
+            name.contains("/a-") && name.ends_with(".log")
+        });
+        let recorded = segments.count() > 1;
+        let behind = seen.last().is_some_and(|last| last.0 + 1 < next);
+        let gap = |finding: &thalweg::Finding| finding.kind == FindingKind::Gap;
+        let said = log.recovery().findings().iter().any(gap);
+        assert!(said || recorded || !behind, "killed after {point}");
+    }
+}
+
+/// Kills before and after each step of a recovery, and of the one after it: nothing of them is ever called damage.
+#[test]
+fn f08_leftovers_of_recoveries_that_were_killed_are_never_taken_for_live() {
+    let steps = [
+        Topic("a", Process),
+        Append(A, 50),
+        PowerLoss(CrashModel::LostSuffix, 0),
+        Append(A, 20),
+    ];
+    let world = World::after(1, &steps);
+    for first in 0..=world.disk.points() {
+        let once = world.disk.crash(first, CrashModel::LostSuffix, u64::MAX);
+        let mut next = World::on(once.clone());
+        let log = next.log().unwrap();
+        let partition = log.topic(A.0).unwrap().partition(A.1).unwrap();
+        partition.append(("k", "v")).unwrap();
+        for second in 0..=once.points() {
+            let twice = once.crash(second, CrashModel::LostSuffix, u64::MAX);
+            let log = common::open(&twice, &world.clock).unwrap();
+            let damaged = |f: &thalweg::Finding| f.kind == FindingKind::Damaged;
+            let found = log.recovery();
+            let state = format!("{first}, {second}");
+            assert!(!found.findings().iter().any(damaged), "{state}: {found:?}");
+        }
+    }
+}
