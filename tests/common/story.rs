@@ -89,9 +89,14 @@ pub(crate) fn segments_of(disk: &Disk, partition: u32) -> Vec<(String, u64)> {
         .into_iter()
         .map(|(path, len)| (path.to_string_lossy().into_owned(), len));
     all.filter(|(path, _)| {
-        path.starts_with("/log/topics/") && path.contains(&inside) && path.ends_with(".log")
+        path.starts_with("/log/topics/") && path.contains(&inside) && is_segment(path)
     })
     .collect()
+}
+
+fn is_segment(path: &str) -> bool {
+    let ending = std::path::Path::new(path).extension();
+    ending.is_some_and(|ending| ending == "log")
 }
 
 /// All records, or the first error.

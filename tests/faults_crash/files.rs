@@ -290,7 +290,8 @@ fn f14_the_newest_slot_of_a_small_file_may_rot_and_is_missed_where_a_generation_
     assert!(slotted.len() >= 6, "{slotted:?}");
     for path in slotted {
         let len = disk.read_file(&path).unwrap().len() as u64;
-        for byte in [64 + 3, 64 + 20, (64 + len) / 2 + 3, (64 + len) / 2 + 20] {
+        let second = len.midpoint(64); // where the second slot begins
+        for byte in [64 + 3, 64 + 20, second + 3, second + 20] {
             let rotten = unplugged(&disk);
             rotten.flip_bit(&path, 8 * byte).unwrap();
             let state = format!("byte {byte} of {}", path.display());

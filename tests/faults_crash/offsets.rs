@@ -207,6 +207,9 @@ fn one_touched(lost: &Disk) -> Disk {
     lost.crash(lost.points(), CrashModel::ProcessKill, 0)
 }
 
+/// What becomes of `STATE`, and how.
+type Spoil = (&'static str, fn(&Disk));
+
 fn untouched(log: &Log) -> Partition {
     log.topic("t").unwrap().partition(1).unwrap()
 }
@@ -232,7 +235,7 @@ fn f19b_a_partition_that_the_next_life_did_not_touch_still_knows_of_the_loss() {
 
 #[test]
 fn f19b_without_state_or_with_an_opening_zeroed_the_weaker_rule_is_kept() {
-    let spoil: [(&str, fn(&Disk)); 4] = [
+    let spoil: [Spoil; 4] = [
         ("lost", |disk| disk.remove("/log/STATE").unwrap()),
         ("torn", |disk| {
             let len = disk.read_file("/log/STATE").unwrap().len() as u64;

@@ -292,7 +292,7 @@ fn f16_a_device_that_lies_may_lose_records_and_never_shows_wrong_ones() {
             for entry in partition.entries(..) {
                 match entry {
                     Ok(entry) => {
-                        found.push((entry.offset().get(), entry.value_str().unwrap().to_owned()))
+                        found.push((entry.offset().get(), entry.value_str().unwrap().to_owned()));
                     }
                     Err(e) => assert!(e.is_corruption(), "{state}: {e:?}"),
                 }

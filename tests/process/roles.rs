@@ -11,7 +11,7 @@ pub(crate) fn play(role: &str) {
     let dir = given_dir();
     match role {
         "hold" => hold(&dir),
-        "try" => say(kind(&open(&dir).map(drop).err())),
+        "try" => say(kind(open(&dir).err().as_ref())),
         "chdir" => chdir(),
         "abort" => {
             let _log = append_twenty(&dir);
@@ -37,7 +37,7 @@ pub(crate) fn play(role: &str) {
 }
 
 /// The name of an error's variant, or `ok`.
-fn kind(error: &Option<Error>) -> &'static str {
+fn kind(error: Option<&Error>) -> &'static str {
     match error {
         None => "ok",
         Some(Error::AlreadyOpen { .. }) => "already open",
@@ -117,9 +117,9 @@ fn fill(dir: &std::path::Path) {
             break None;
         }
     };
-    say(kind(&error));
+    say(kind(error.as_ref()));
     let again = partition.append(Record::keyless(format!("record {number}")));
-    say(kind(&again.err()));
+    say(kind(again.err().as_ref()));
     check(&partition, number); // reads go on
     say("read");
     let filler = dir.with_extension("filler");
