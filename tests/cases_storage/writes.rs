@@ -51,6 +51,12 @@ fn b05_a_write_that_failed_is_nowhere_to_be_seen() {
                 "{error:?}"
             );
             assert_eq!(end(&partition), 5);
+            let dead = open(&killed(&disk));
+            assert!(
+                dead.recovery().is_empty(),
+                "it is rolled back: {:?}",
+                dead.recovery()
+            );
             assert!(partition.get(Offset::new(5)).unwrap().is_none());
             assert!(member.poll(Duration::ZERO).unwrap().is_empty());
             log.sync().unwrap();
