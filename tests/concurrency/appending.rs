@@ -157,7 +157,8 @@ fn all_at_once(level: Durability, mode: ReadMode) {
 /// Random look-ups while everything moves; each is of a visible record.
 fn look_around(partition: &Partition, done: &AtomicBool) -> u64 {
     let (mut dice, mut looked) = (super::logs::Dice(3), 0);
-    while !done.load(Ordering::Acquire) {
+    loop {
+        let over = done.load(Ordering::Acquire); // once more after that, so that one look is certain
         let end = partition.offsets().end.get();
         if end > 0 {
             let offset = Offset::new(dice.below(end));
@@ -170,9 +171,11 @@ fn look_around(partition: &Partition, done: &AtomicBool) -> u64 {
             assert!(newest.offset().get() >= end - 1);
             looked += 1;
         }
+        if over {
+            return looked;
+        }
         thread::yield_now();
     }
-    looked
 }
 
 /// Every record is where its producer was told, and there is nothing else.
