@@ -72,7 +72,7 @@ fn mutations_of_the_corpora_are_answered() {
         let runs = match name {
             "batch" => 30_000,
             "segment" => 6_000,
-            _ => 250,
+            _ => 600,
         } * common::scale();
         for n in 0..runs {
             let (path, input) = &inputs[dice.below(inputs.len() as u64) as usize];

@@ -1,4 +1,4 @@
-//! Small logs whose every record is known, and what must hold of whatever is read back from a copy of one that was tampered with.
+//! Small logs whose every record is known.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::testing::{CrashModel, Disk, ManualClock};
 use crate::{
-    Durability, Entry, Error, Log, Maintenance, Offset, Partition, Record, Result, Timestamp,
-    TopicConfig,
+    Durability, Entry, Log, Maintenance, Offset, Partition, Record, Result, Timestamp, TopicConfig,
 };
 
 /// How the life of a golden log ended.
@@ -61,11 +60,11 @@ pub(super) fn segments(image: Image) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// The disk as the death of the process leaves it.
-fn died(disk: &Disk) -> Disk {
+pub(super) fn died(disk: &Disk) -> Disk {
     disk.crash(usize::MAX, CrashModel::ProcessKill, 0)
 }
 
-fn open(disk: &Disk) -> Result<Log> {
+pub(super) fn open(disk: &Disk) -> Result<Log> {
     Log::builder()
         .maintenance(Maintenance::Manual)
         .clock(&ManualClock::new())
@@ -81,7 +80,7 @@ fn write(image: Image) -> (Disk, Known) {
             .partitions(2)
             .durability(durability)
             .segment_bytes(700)
-            .offset_span(1000)
+            .offset_span(64)
             .index_interval(64);
         let topic = log.create_topic(name, config).expect("a new topic");
         let partition = topic.partition(0).expect("the first of two");
@@ -135,7 +134,7 @@ fn read_some(log: &Log) {
 
 impl Known {
     /// Appends and remembers what was acknowledged.
-    fn append(&mut self, partition: &Partition, records: &[Record<'_>]) -> Result<()> {
+    pub(super) fn append(&mut self, partition: &Partition, records: &[Record<'_>]) -> Result<()> {
         let offsets = partition.append_all(records.iter().cloned())?;
         let name = partition.topic_partition().topic().to_owned();
         let number = partition.id().get();
@@ -148,7 +147,15 @@ impl Known {
         Ok(())
     }
 
-    fn check(&self, entry: &Entry) {
+    /// The records of a partition.
+    pub(super) fn of(&self, partition: &Partition) -> usize {
+        let (at, number) = (partition.topic_partition(), partition.id().get());
+        let here = |(topic, of, _): &&(String, u32, u64)| topic == at.topic() && *of == number;
+        self.0.keys().filter(here).count()
+    }
+
+    /// Is this what was appended there?
+    pub(super) fn check(&self, entry: &Entry) {
         let at = entry.position();
         let place = (
             at.topic().to_owned(),
@@ -174,95 +181,5 @@ impl Fact {
                 .collect(),
             time: entry.timestamp(),
         }
-    }
-}
-
-/// Two lives of a log on a disk that may hold anything: open, read everything, append, read again, die; open again, close.
-///
-/// # Panics
-///
-/// If a record comes out that is not the one that was appended there, or an error is none that bad bytes can cause.
-pub(super) fn live(mut disk: Disk, mut known: Known) {
-    for life in 0..2 {
-        let log = match open(&disk) {
-            Ok(log) => log,
-            Err(e) => return judge(&e),
-        };
-        let partitions: Vec<_> = log
-            .topics()
-            .iter()
-            .flat_map(crate::Topic::partitions)
-            .collect();
-        for partition in &partitions {
-            read_all(partition, &known);
-        }
-        for partition in &partitions {
-            let value = format!("life {life}");
-            match known.append(partition, &[Record::keyless(value.as_str())]) {
-                Ok(()) => {}
-                Err(e) => judge(&e),
-            }
-            read_all(partition, &known);
-        }
-        drop(partitions);
-        if life == 0 {
-            disk = died(&disk);
-        } else if let Err(e) = log.close() {
-            judge(&e);
-        }
-    }
-}
-
-/// Forwards, over what is damaged; then backwards, and one by one.
-fn read_all(partition: &Partition, known: &Known) {
-    let offsets = partition.offsets();
-    let mut from = offsets.start;
-    while from < offsets.end {
-        let mut on = None;
-        for entry in partition.entries(from..) {
-            match entry {
-                Ok(entry) => {
-                    assert!(entry.offset() >= from, "forwards");
-                    from = entry.offset().next();
-                    known.check(&entry);
-                }
-                Err(e) => {
-                    judge(&e);
-                    on = e.resume_at().map(|at| at.offset());
-                    break;
-                }
-            }
-        }
-        match on {
-            Some(on) => {
-                assert!(on > from, "an error says where to go on: behind {from:?}");
-                from = on;
-            }
-            None => break,
-        }
-    }
-    for entry in partition.entries(..).rev() {
-        match entry {
-            Ok(entry) => known.check(&entry),
-            Err(e) => {
-                judge(&e);
-                break;
-            }
-        }
-    }
-    for offset in (offsets.start.get()..offsets.end.get()).take(60) {
-        match partition.get(Offset::new(offset)) {
-            Ok(entry) => entry.iter().for_each(|entry| known.check(entry)),
-            Err(e) => judge(&e),
-        }
-    }
-    let _ = partition.offset_for_time(Timestamp::from_millis(1_577_836_800_010));
-}
-
-/// A disk that does not fail gives no I/O error, whatever is on it.
-fn judge(error: &Error) {
-    match error {
-        Error::Corruption { .. } | Error::Incompatible { .. } | Error::NotFound { .. } => {}
-        other => panic!("bytes are damaged, but the error is {other:?}"),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::golden::{self, Image};
+use super::lives::{Harm, live};
 use super::{mend, mutation, split};
 use crate::format::index::{self, Index};
 use crate::format::segment::SegmentHeader;
@@ -25,6 +26,11 @@ pub(super) fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
             let bytes = read(&path.with_extension("idx"));
             if let Some(blocks) = bytes.get(HEAD..) {
                 let choice = [chosen | 1, n as u8];
+                seeds.push((
+                    "index",
+                    format!("{name}-lies"),
+                    [&choice[..], &lie(blocks)].concat(),
+                ));
                 seeds.push(("index", name, [&choice, blocks].concat()));
             }
         }
@@ -36,6 +42,19 @@ pub(super) fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         }
     }
     seeds
+}
+
+/// These blocks of an index, every position in the first of them one too high.
+fn lie(blocks: &[u8]) -> Vec<u8> {
+    let mut bytes = blocks.to_vec();
+    if let Some((head, rest)) = bytes.split_first_chunk_mut::<12>() {
+        let len = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        let entries = rest.get_mut(..len).unwrap_or_default();
+        for entry in entries.chunks_exact_mut(8) {
+            entry[4] = entry[4].wrapping_add(1);
+        }
+    }
+    bytes
 }
 
 const STATE: &str = "/log/STATE";
@@ -70,7 +89,7 @@ pub fn index(data: &[u8]) {
     let (disk, known) = golden::copy(image);
     disk.write_file(path.with_extension("idx"), &bytes)
         .expect("the directory is there");
-    golden::live(disk, known);
+    live(disk, known, Harm::NoRecord);
 }
 
 /// These bytes as the blocks of an index of a segment of `len` bytes, with right sums.
@@ -105,7 +124,13 @@ pub fn state(data: &[u8]) {
     check_entries(&bytes);
     let (disk, known) = golden::copy(Image::chosen(flags >> 1));
     disk.write_file(STATE, &bytes).expect("the root is there");
-    golden::live(disk, known);
+    // Bytes whose sums are right may lie: about where a partition ends, for one.
+    let harm = if mended {
+        Harm::Anything
+    } else {
+        Harm::NoRecord
+    };
+    live(disk, known, harm);
 }
 
 /// Every byte belongs to the head, to one entry, or to what was skipped; entries come back when they are written.
@@ -148,5 +173,5 @@ pub fn directory(data: &[u8]) {
     };
     let (disk, known) = golden::copy(Image::chosen(flags >> 1));
     mutation::damage(&disk, program);
-    golden::live(disk, known);
+    live(disk, known, Harm::Anything);
 }

@@ -5,6 +5,7 @@
 
 mod decoders;
 mod golden;
+mod lives;
 mod logs;
 mod mend;
 mod mutation;
