@@ -173,9 +173,12 @@ fn every_planted_bug_makes_its_scenario_fail() {
 
 #[cfg(planted)]
 mod with_bugs {
+    use std::fs;
     use std::panic;
+    use std::path::Path;
 
     use super::{SCENARIOS, Scenario};
+    use thalweg::testing::fuzzing::TARGETS;
     use thalweg::testing::{Bug, plant};
 
     const BUGS: [Bug; 20] = [
@@ -220,6 +223,26 @@ mod with_bugs {
         )
     }
 
+    /// How many inputs of a fuzzer's corpus notice the bug.
+    fn red_inputs(target: &str, bug: Bug) -> usize {
+        let (_, run) = TARGETS
+            .into_iter()
+            .find(|(name, _)| *name == target)
+            .expect("a target");
+        run(&[0, 0]); // the golden logs are written now, by sound code
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+        let inputs = fs::read_dir(dir.join(target)).expect("a corpus");
+        plant(bug);
+        let red = inputs.filter(|entry| {
+            let path = entry.as_ref().expect("it can be listed").path();
+            let input = fs::read(path).expect("an input can be read");
+            panic::catch_unwind(|| run(&input)).is_err()
+        });
+        let red = red.count();
+        plant(Bug::NONE);
+        red
+    }
+
     /// Prints a table, and panics if a bug stays unnoticed.
     pub(super) fn check_all() {
         panic::set_hook(Box::new(|_| {})); // the complaints are wanted, and printed below
@@ -241,6 +264,16 @@ mod with_bugs {
             if let Some(said) = complaint(scenario, Bug::NONE) {
                 println!("     without the bug: {said}");
                 missed.push(scenario.number);
+            }
+        }
+        for (target, bug) in [
+            ("directory", Bug::CRC_NOT_CHECKED),
+            ("index", Bug::INDEX_TRUSTED),
+        ] {
+            let red = red_inputs(target, bug);
+            println!("P{:<3} {red} inputs of the corpus of `{target}`", bug as u8);
+            if red == 0 || red_inputs(target, Bug::NONE) > 0 {
+                missed.push(bug as u8);
             }
         }
         let _ = panic::take_hook();

@@ -5,8 +5,9 @@ use std::path::Path;
 use super::golden::{self, Image};
 use super::lives::{Harm, live};
 use super::{mend, mutation, split};
+use crate::format::batch;
 use crate::format::index::{self, Index};
-use crate::format::segment::SegmentHeader;
+use crate::format::segment::{SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::state;
 
 /// Seeds of the three targets.
@@ -33,6 +34,20 @@ pub(super) fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
                 ));
                 seeds.push(("index", name, [&choice, blocks].concat()));
             }
+        }
+        for (n, (path, segment)) in golden::segments(image).iter().enumerate() {
+            let file = disk.files().iter().position(|(file, _)| file == path);
+            let first = batch::hop(&segment[SEGMENT_HEADER_LEN..]).map_or(0, |hop| hop.2 as usize);
+            let last = SEGMENT_HEADER_LEN + first - 1;
+            let name = format!("{image:?}-flip-{n}").to_lowercase();
+            let flip = [
+                chosen,
+                0,
+                file.unwrap_or(0) as u8,
+                last as u8,
+                (last >> 8) as u8,
+            ];
+            seeds.push(("directory", name, [&flip[..], &[0; 4]].concat()));
         }
         for deed in 0..11_u8 {
             let name = format!("{image:?}-deed-{deed}").to_lowercase();
