@@ -90,13 +90,13 @@ type Change = fn(&mut Vec<u8>, BatchAt);
 
 const CHANGES: [(&str, Change); 4] = [
     ("a required bit", |bytes, batch| {
-        bytes[batch.position + 2] |= 1 << 5
+        bytes[batch.position + 2] |= 1 << 5;
     }),
     ("the last required bit", |bytes, batch| {
-        bytes[batch.position + 2] |= 1 << 7
+        bytes[batch.position + 2] |= 1 << 7;
     }),
     ("an unknown codec", |bytes, batch| {
-        bytes[batch.position + 2] |= 5
+        bytes[batch.position + 2] |= 5;
     }),
     ("a record attribute", |bytes, batch| {
         let header = batch.position;
