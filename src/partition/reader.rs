@@ -12,7 +12,8 @@ use crate::entry::Block;
 use crate::error::{Error, Result};
 use crate::offset::Offset;
 use crate::segment::chunk::Chunk;
-use crate::segment::read::{Got, WINDOW, Want, read};
+use crate::segment::guess::Guess;
+use crate::segment::read::{Got, WINDOW, Want, read, read_guessed};
 use crate::segment::{Damage, Segment, Why};
 
 /// A place to read on from.
@@ -32,6 +33,9 @@ struct Here {
     position: u64,
     /// The position comes from an index, so it is not trusted yet.
     by_index: bool,
+    /// Bytes from there to the next place that the index knows, and where in between the next offset probably is.
+    reach: Option<usize>,
+    guess: Option<Guess>,
 }
 
 /// Bytes that are read for one record where no index says how far to go.
@@ -134,6 +138,7 @@ impl Cursor {
                 Ok(Got { chunk, position }) => {
                     here.position = position;
                     here.by_index = false;
+                    here.reach = None;
                     return Ok(Some(chunk));
                 }
                 Err(damage) => self.not_read(damage)?,
@@ -148,6 +153,7 @@ impl Cursor {
             here.segment.forget_index();
             here.by_index = false;
             here.position = here.segment.header_len;
+            here.reach = None;
             return Ok(());
         }
         Err(here.segment.damage_error(damage))
@@ -193,33 +199,49 @@ impl Cursor {
             self.next = end;
             return Ok(false);
         }
-        let (position, _) = segment.locate(&self.inner.home.ground, self.next)?;
+        let way = segment.locate(&self.inner.home.ground, self.next)?;
         self.here = Some(Here {
-            by_index: position != segment.header_len,
+            by_index: way.position != segment.header_len,
             segment,
-            position,
+            position: way.position,
+            reach: way.reach,
+            guess: way.guess,
         });
         Ok(true)
     }
 
     /// The record at one offset, and as little as possible around it.
     pub(crate) fn read_one(&mut self, offset: u64) -> Result<Option<Chunk>> {
-        let Some(bytes) = self.narrow(offset)? else {
+        self.inner.home.check_open()?;
+        let end = self.inner.progress.end().get(); // before the snapshot, see above
+        let segments = self.inner.segments();
+        if offset < segments.log_start {
+            return Err(self.out_of_range(&segments, end));
+        }
+        if offset >= end || !self.stand(&segments, end)? {
             return Ok(None);
-        };
+        }
+        if let Some(chunk) = self.read_guessed(&segments, offset) {
+            return Ok(Some(chunk));
+        }
+        let here = self.here.as_ref().expect("a place to stand on");
+        let bytes = here.reach.unwrap_or(GET_BYTES);
         self.read_below(offset.saturating_add(1), 1, bytes)
     }
 
-    /// Stands before `offset`; the bytes to the next known place.
-    fn narrow(&mut self, offset: u64) -> Result<Option<usize>> {
-        let end = self.inner.progress.end().get();
-        let segments = self.inner.segments();
-        if offset >= end || offset < segments.log_start || !self.stand(&segments, end)? {
-            return Ok((offset < segments.log_start).then_some(1)); // the read gives the error
-        }
-        let here = self.here.as_ref().expect("a place to stand on");
-        let (_, bytes) = here.segment.locate(&self.inner.home.ground, offset)?;
-        Ok(Some(bytes.unwrap_or(GET_BYTES)))
+    /// Looks first where the record probably is. `None` says nothing: it is then read as if there had been no guess.
+    fn read_guessed(&mut self, segments: &Segments, offset: u64) -> Option<Chunk> {
+        let here = self.here.as_mut()?;
+        let guess = here.guess.take().filter(|_| here.segment.luck.holds())?;
+        let got = read_guessed(
+            &self.inner.home.ground,
+            &here.segment,
+            segments.tail.as_deref(),
+            (guess, offset),
+            &mut self.spare,
+        );
+        here.segment.luck.note(got.is_some());
+        got.map(|got| got.chunk)
     }
 
     /// The offset from which on to read, to read everything up to the next offset in one go.
@@ -258,6 +280,8 @@ impl Cursor {
             by_index: position != segment.header_len,
             segment: Arc::clone(segment),
             position,
+            reach: None,
+            guess: None,
         });
         Ok(())
     }
@@ -297,6 +321,9 @@ impl Cursor {
     fn open(&self, segments: &Segments, at: usize) -> Result<Arc<Segment>> {
         let inner = &*self.inner;
         let slot: &Slot = &segments.slots[at];
+        if let Some(segment) = slot.opened().filter(|_| at == 0 || slot.is_linked()) {
+            return Ok(Arc::clone(segment));
+        }
         let times = inner.settings().timestamps;
         let opened = slot.open_sealed(&inner.home.ground, &inner.place, inner.home.log, times);
         let segment = opened.map_err(|e| self.lost_segment(segments, at, e))?;

@@ -31,23 +31,58 @@ impl Index {
         }
     }
 
-    /// Position of the last batch known to begin at or before `delta`, and of the next known one.
-    pub(crate) fn around(&self, delta: u32) -> (Option<u32>, Option<u32>) {
-        let after = self.places.partition_point(|place| place.delta <= delta);
+    /// The last batch known to begin at or before `delta`, and the next known one.
+    pub(crate) fn around(&self, delta: u32) -> (Option<&Place>, Option<&Place>) {
+        let after = self.at_or_before(delta);
         let floor = after.checked_sub(1).and_then(|at| self.places.get(at));
-        (
-            floor.map(|place| place.position),
-            self.places.get(after).map(|place| place.position),
-        )
+        (floor, self.places.get(after))
     }
 
     /// The last place at or before `delta`.
     pub(crate) fn floor(&self, delta: u32) -> Option<Place> {
-        let after = self.places.partition_point(|place| place.delta <= delta);
+        let after = self.at_or_before(delta);
         after
             .checked_sub(1)
             .and_then(|at| self.places.get(at))
             .copied()
+    }
+
+    /// How many places begin at or before `delta`.
+    ///
+    /// Batches are mostly of one size, so a guess from both ends comes near; from there the steps double until the place is
+    /// between two of them. Halving the whole list instead would touch twenty distant lines of memory.
+    fn at_or_before(&self, delta: u32) -> usize {
+        let (Some(first), Some(last)) = (self.places.first(), self.places.last()) else {
+            return 0;
+        };
+        if delta < first.delta {
+            return 0;
+        }
+        if delta >= last.delta {
+            return self.places.len();
+        }
+        // The first place begins at or before `delta`, the last one does not; so do `low` and `high` from here on.
+        let (mut low, mut high) = (0, self.places.len() - 1);
+        let share = u64::from(delta - first.delta) * high as u64;
+        let guess = (share / u64::from(last.delta - first.delta)) as usize;
+        let mut step = 1;
+        if self.places[guess].delta <= delta {
+            low = guess;
+            while low + step < high && self.places[low + step].delta <= delta {
+                low += step;
+                step *= 2;
+            }
+            high = high.min(low + step);
+        } else {
+            high = guess;
+            while low + step < high && self.places[high - step].delta > delta {
+                high -= step;
+                step *= 2;
+            }
+            low = low.max(high.saturating_sub(step));
+        }
+        let between = &self.places[low + 1..high];
+        low + 1 + between.partition_point(|place| place.delta <= delta)
     }
 
     /// The last place before which no record is known to have a timestamp of `time` or later.
@@ -118,6 +153,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn place(n: u32) -> Place {
         let time = i64::from(n) * 100;
@@ -138,11 +174,33 @@ mod tests {
     #[test]
     fn the_floor_is_the_last_place_at_or_before() {
         let index = index();
-        assert_eq!(index.around(0), (Some(136), Some(1136)));
-        assert_eq!(index.around(9), (Some(136), Some(1136)));
-        assert_eq!(index.around(10), (Some(1136), Some(2136)));
-        assert_eq!(index.around(99), (Some(4136), None));
+        let (zero, one, two, four) = (place(0), place(1), place(2), place(4));
+        assert_eq!(index.around(0), (Some(&zero), Some(&one)));
+        assert_eq!(index.around(9), (Some(&zero), Some(&one)));
+        assert_eq!(index.around(10), (Some(&one), Some(&two)));
+        assert_eq!(index.around(99), (Some(&four), None));
         assert_eq!(Index::default().around(3), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn the_way_to_a_place_is_the_same_however_the_places_are_spread(
+            gaps in prop::collection::vec(prop_oneof![Just(1_u32), 1_u32..5, 1_000_u32..90_000_000], 0..40),
+            first in 0_u32..3,
+            wanted: u32,
+        ) {
+            let mut index = Index::default();
+            let mut delta = first;
+            for (n, gap) in gaps.iter().enumerate() {
+                index.push(Place { delta, ..place(n as u32) });
+                delta = delta.saturating_add(*gap);
+            }
+            let near = index.places().iter().flat_map(|place| [place.delta, place.delta + 1, place.delta.saturating_sub(1)]);
+            for delta in near.chain([wanted, 0, u32::MAX]) {
+                let expected = index.places().partition_point(|place| place.delta <= delta);
+                prop_assert_eq!(index.at_or_before(delta), expected);
+            }
+        }
     }
 
     #[test]

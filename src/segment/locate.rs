@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::guess::Guess;
 use super::index::{Index, Place};
 use super::{Ground, Indexed, Segment, scan};
 use crate::error::{Error, Result};
@@ -9,26 +10,49 @@ use crate::format::index as format;
 use crate::format::names;
 use crate::io::{self, OpenMode};
 
+/// The way to an offset.
+pub(crate) struct Way {
+    /// A batch begins here: the one that holds the offset, or one before it.
+    pub(crate) position: u64,
+    /// Bytes to the next known place, or to the end of a sealed segment.
+    pub(crate) reach: Option<usize>,
+    /// Where to look first.
+    pub(crate) guess: Option<Guess>,
+}
+
 impl Segment {
-    /// Where to begin reading for `offset`, and how many bytes reach to the next known place (if one is known).
-    pub(crate) fn locate(&self, ground: &Ground, offset: u64) -> Result<(u64, Option<usize>)> {
+    /// The way to `offset`.
+    pub(crate) fn locate(&self, ground: &Ground, offset: u64) -> Result<Way> {
         let delta = u32::try_from(offset.saturating_sub(self.base())).unwrap_or(u32::MAX);
         if let Some(found) = self.known(delta) {
             return Ok(found);
         }
         self.complete_index(ground)?;
-        Ok(self.known(delta).unwrap_or((self.header_len, None)))
+        Ok(self.known(delta).unwrap_or_else(|| self.from_start()))
     }
 
     /// `None` if the index does not reach down to `delta` yet.
-    fn known(&self, delta: u32) -> Option<(u64, Option<usize>)> {
+    fn known(&self, delta: u32) -> Option<Way> {
         let indexed = self.index.read();
         match indexed.index.around(delta) {
-            (Some(floor), next) => {
-                Some((u64::from(floor), next.map(|next| (next - floor) as usize)))
-            }
-            (None, _) if self.is_complete(&indexed) => Some((self.header_len, None)),
+            (Some(floor), next) => Some(Way {
+                position: u64::from(floor.position),
+                reach: next
+                    .map(|next| u64::from(next.position))
+                    .or_else(|| self.data_end())
+                    .map(|end| end.saturating_sub(u64::from(floor.position)) as usize),
+                guess: next.and_then(|next| Guess::between(floor, next, delta)),
+            }),
+            (None, _) if self.is_complete(&indexed) => Some(self.from_start()),
             (None, _) => None,
+        }
+    }
+
+    fn from_start(&self) -> Way {
+        Way {
+            position: self.header_len,
+            reach: None,
+            guess: None,
         }
     }
 

@@ -8,10 +8,12 @@
 //! * [`Segment`] is the file as readers see it; [`active::ActiveSegment`] is the writer's side of the last one.
 //! * [`read`] turns a place in a segment into a checked [`chunk::Chunk`] of record batches.
 //! * [`scan`] is what recovery reads with: it stops at the first byte that is not right, and can look behind it.
-//! * [`tail`] keeps the newest bytes in memory, [`index`] knows the way, [`handle`] keeps the number of open files low.
+//! * [`tail`] keeps the newest bytes in memory, [`index`] knows the way, [`guess`] a shorter one, [`handle`] keeps the number of
+//!   open files low.
 
 pub(crate) mod active;
 pub(crate) mod chunk;
+pub(crate) mod guess;
 pub(crate) mod handle;
 pub(crate) mod index;
 mod locate;
@@ -32,6 +34,7 @@ use crate::format::footer::Footer;
 use crate::format::segment::{Link, SegmentHeader};
 use crate::io::{Mapping, Storage};
 use crate::offset::TopicPartition;
+use guess::Luck;
 use handle::{Handle, Handles};
 use index::Index;
 
@@ -85,6 +88,7 @@ pub(crate) struct Segment {
     pub(crate) handle: Arc<Handle>,
     seal: OnceLock<Seal>,
     index: RwLock<Indexed>,
+    pub(crate) luck: Luck,
     map: Mutex<Option<Mapping>>,
 }
 
@@ -135,6 +139,7 @@ impl Segment {
                 index: Index::default(),
                 from: header_len,
             }),
+            luck: Luck::default(),
             map: Mutex::new(None),
         }
     }

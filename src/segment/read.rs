@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::chunk::{Chunk, ChunkOf};
+use super::guess::Guess;
 use super::scan;
 use super::tail::Tail;
 use super::{Damage, Ground, Segment, Why};
@@ -133,6 +134,47 @@ pub(crate) fn read(
                 ));
             }
         }
+    }
+}
+
+/// Looks for one offset at a place that was guessed. `None` says nothing but that it was not found there.
+pub(crate) fn read_guessed(
+    ground: &Ground,
+    segment: &Segment,
+    tail: Option<&Tail>,
+    (guess, offset): (Guess, u64),
+    spare: &mut Option<Arc<Block>>,
+) -> Option<Got> {
+    let mut want = Want {
+        offset,
+        position: guess.position,
+        end: offset + 1,
+        bytes: guess.bytes,
+    };
+    let window = Window::take(ground, segment, tail, want.position, want.bytes, spare).ok()?;
+    let at = first_batch(segment, &want, window.block.bytes())?;
+    want.position += at as u64;
+    let mut walk = walk(segment, &want, window.block.bytes().get(at..)?, true);
+    if walk.whole.is_empty() {
+        return None;
+    }
+    want.position -= at as u64;
+    walk.whole = walk.whole.start + at..walk.whole.end + at;
+    Some(got(segment, &want, window, &walk))
+}
+
+/// Where the first sound header begins, if its batch holds the offset or lies before it.
+fn first_batch(segment: &Segment, want: &Want, bytes: &[u8]) -> Option<usize> {
+    let sync = batch::SYNC.to_le_bytes();
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..)?;
+        at += rest.windows(sync.len()).position(|pair| pair == sync)?;
+        let seed = Seed::new(segment.header.salt, want.position + at as u64);
+        if let Ok(header) = BatchHeader::decode(&bytes[at..], seed) {
+            return (offsets(segment, &header).0 <= want.offset).then_some(at);
+        }
+        at += 1;
     }
 }
 
