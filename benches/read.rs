@@ -3,16 +3,18 @@
 //! * `replay`: every record of a log in batches of 500, checksums verified, over a CRC pass over mapped segment files. Beside it
 //!   `replay_mapped` (`ReadMode::Mapped`), `replay_entries` (owned entries, one by one), `replay_single` (every record a batch of
 //!   its own), `replay_poll` (through a consumer).
-//! * `get`: one record by a random offset, over one `pread` of a value at a random place. Every record is a batch of its own;
+//! * `get`: one record by a random offset, over one `pread` of as many bytes at a random place of the same files. Every record is a batch of its own;
 //!   `get_batched` is the same where 500 share a batch, and thus a checksum.
 
 mod common;
 
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::raw::{Plain, crc_of, files_below};
+use common::raw::{crc_of, files_below};
 use common::{Dice, Line, Run, Values, duel, rate};
 use thalweg::{
     Durability, Entry, EntryRef, Error, Log, Offset, Partition, ReadMode, Record, TopicConfig,
@@ -228,15 +230,7 @@ fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f6
     let log = filled.open(ReadMode::Positioned);
     let partition = partition(&log);
     let (value_bytes, records) = (filled.value_bytes, filled.records);
-    let raw_dir = tempfile::tempdir().expect("a directory for the bench");
-    let mut raw = Plain::create(&raw_dir.path().join("raw"));
-    for i in (0..records).step_by(1000) {
-        let some: Vec<u8> = (i..records.min(i + 1000))
-            .flat_map(|i| values.get(i, value_bytes).iter().copied())
-            .collect();
-        raw.write(&some);
-    }
-    raw.sync();
+    let files = Files::open(filled.segments());
     let (mut ours_dice, mut raw_dice) = (Dice(2_463_534_242), Dice(2_463_534_242));
     let mut buffer = vec![0; value_bytes];
     let gets = run.size(100);
@@ -255,9 +249,7 @@ fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f6
         || {
             rate(gets, || {
                 for _ in 0..gets {
-                    let i = raw_dice.roll() % records;
-                    raw.read(&mut buffer, i * value_bytes as u64);
-                    assert_eq!(&buffer[..8], values.get(i, 8));
+                    files.read(&mut buffer, raw_dice.roll());
                 }
             })
         },
@@ -268,4 +260,30 @@ fn get(run: &Run, values: &Values, filled: &Filled, name: &str, floor: Option<f6
         .count("log_mib", filled.bytes() / MIB)
         .duel("pread", &result, floor)
         .print();
+}
+
+/// The segment files, read with plain calls: the same bytes, as they lie in the page cache.
+struct Files(Vec<(File, u64)>);
+
+impl Files {
+    fn open(files: Vec<(PathBuf, u64)>) -> Files {
+        let open = |(path, len)| (File::open(path).expect("a segment"), len);
+        Files(files.into_iter().map(open).collect())
+    }
+
+    /// One `pread` at a random place.
+    #[inline]
+    fn read(&self, into: &mut [u8], roll: u64) {
+        let total: u64 = self.0.iter().map(|(_, len)| len).sum();
+        let mut at = roll % total;
+        for (file, len) in &self.0 {
+            if at < *len {
+                let place = at.min(len - into.len() as u64);
+                file.read_exact_at(into, place)
+                    .expect("bytes that are there");
+                return;
+            }
+            at -= len;
+        }
+    }
 }
