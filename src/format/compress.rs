@@ -120,6 +120,8 @@ mod zst {
 
     /// A good half of the gain at a small part of the cost.
     const LEVEL: i32 = 1;
+    /// A block has four bytes at least, and stands for at most 128 KiB.
+    const BEST_RATIO: usize = (128 << 10) / 4;
 
     pub(super) fn compress(plain: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let begin = out.len();
@@ -130,7 +132,7 @@ mod zst {
 
     pub(super) fn decompress(stored: &[u8], len: usize) -> Result<Vec<u8>, Bad> {
         let told = zstd_safe::get_frame_content_size(stored).map_err(|_| Bad::Corrupt)?;
-        if told != u64::try_from(len).ok() {
+        if told != u64::try_from(len).ok() || len > stored.len().saturating_mul(BEST_RATIO) {
             return Err(Bad::Corrupt);
         }
         let mut out = super::buffer(len)?;
@@ -232,6 +234,16 @@ mod tests {
                     assert_eq!(found, Err(Bad::Corrupt), "{codec:?} {len}");
                 }
                 assert_eq!(decompress(codec, &stored, 4000, 3999), Err(Bad::Corrupt));
+            }
+        }
+
+        #[test]
+        fn what_gets_as_small_as_it_can_comes_back_too() {
+            for codec in codecs() {
+                let len = 20 << 20;
+                let stored = packed(codec, &vec![0; len as usize]);
+                let plain = decompress(codec, &stored, len, len.into());
+                assert!(plain.is_ok_and(|plain| plain.len() == len as usize));
             }
         }
 
