@@ -9,12 +9,14 @@ use crate::entry::{Headers, TimestampType};
 use crate::format::batch::{self, BatchHeader, HEADER_LEN};
 use crate::format::body::{self, RawRecord};
 use crate::format::compress::{self, Codec};
+use crate::format::encoder::{Encoder, Place};
 use crate::format::extension::{Extension, RecordExtension};
 use crate::format::segment::{Accumulator, SegmentHeader};
 use crate::format::wire::Seed;
 use crate::io::memory::Memory;
 use crate::io::{File, OpenMode, Storage, write_full};
 use crate::offset::{PartitionId, TopicPartition};
+use crate::record::Record;
 use crate::segment::active::seal_of;
 use crate::segment::read::{Want, read};
 use crate::segment::scan::{self, Scan, ScanStop, Start};
@@ -29,6 +31,10 @@ const UNPACKED: u64 = 1 << 20;
 /// Seeds of both targets.
 pub(super) fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let mut seeds = Vec::new();
+    for codec in [Codec::Lz4, Codec::Zstd] {
+        let name = format!("{codec:?}").to_lowercase();
+        seeds.push(("batch", name, [&[0], &packed(codec)[..]].concat()));
+    }
     for (n, (_, file)) in golden::segments(Image::Closed).into_iter().enumerate() {
         let mut at = 128;
         while let Some((_, _, len)) = file.get(at..).and_then(batch::hop) {
@@ -41,6 +47,24 @@ pub(super) fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         seeds.push(("segment", format!("raw-{n}"), [&[0], &file[..]].concat()));
     }
     seeds
+}
+
+/// A compressed record batch (if the codec was compiled in), as it stands where [`batch`] reads it.
+fn packed(codec: Codec) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.start();
+    for _ in 0..20 {
+        encoder.push(&Record::new("key", "value").header("name", "x"));
+    }
+    encoder.finish(codec).expect("a few hundred bytes");
+    let place = Place {
+        salt: SALT,
+        position: POSITION,
+        base_delta: 0,
+        watermark_back: batch::NO_WATERMARK,
+        append_ms: 0,
+    };
+    encoder.place(place).to_vec()
 }
 
 /// A record batch: header, extension, body.
