@@ -28,7 +28,7 @@ impl Segment {
             return Ok(found);
         }
         self.complete_index(ground)?;
-        Ok(self.known(delta).unwrap_or_else(|| self.from_start()))
+        Ok(self.known(delta).unwrap_or_else(|| self.at_start()))
     }
 
     /// `None` if the index does not reach down to `delta` yet.
@@ -43,12 +43,12 @@ impl Segment {
                     .map(|end| end.saturating_sub(u64::from(floor.position)) as usize),
                 guess: next.and_then(|next| Guess::between(floor, next, delta)),
             }),
-            (None, _) if self.is_complete(&indexed) => Some(self.from_start()),
+            (None, _) if self.is_complete(&indexed) => Some(self.at_start()),
             (None, _) => None,
         }
     }
 
-    fn from_start(&self) -> Way {
+    fn at_start(&self) -> Way {
         Way {
             position: self.header_len,
             reach: None,
