@@ -100,6 +100,7 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// A record with key and value.
+    #[inline]
     pub fn new(key: impl IntoBytes<'a>, value: impl IntoBytes<'a>) -> Self {
         Record {
             key: Some(key.into_bytes()),
@@ -109,6 +110,7 @@ impl<'a> Record<'a> {
     }
 
     /// A record without a key: any partition may get it.
+    #[inline]
     pub fn keyless(value: impl IntoBytes<'a>) -> Self {
         Record {
             value: Some(value.into_bytes()),
@@ -157,21 +159,25 @@ impl<'a> Record<'a> {
     }
 
     /// `None` is keyless; an empty key is a key.
+    #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
     }
 
     /// `None` is a tombstone; an empty value is a value.
+    #[inline]
     pub(crate) fn value(&self) -> Option<&[u8]> {
         self.value.as_deref()
     }
 
     /// In the order in which they were added.
+    #[inline]
     pub(crate) fn headers(&self) -> &[Header<'a>] {
         &self.headers
     }
 
     /// The event time, if it has one.
+    #[inline]
     pub(crate) fn timestamp(&self) -> Option<Timestamp> {
         self.timestamp
     }

@@ -2,7 +2,7 @@
 
 use super::Bad;
 use super::compress::{Codec, LAST_CODEC};
-use super::wire::Reader;
+use super::wire::{RUN_LEN, Reader};
 
 use super::extension::Extension;
 pub(crate) use super::wire::Seed;
@@ -63,55 +63,23 @@ impl BatchHeader {
             "append times are checked where the clock is read"
         );
         let [s0, s1] = SYNC.to_le_bytes();
-        let [l0, l1, l2, l3] = self.body_len.to_le_bytes();
-        let [c0, c1, c2, c3] = self.body_crc.to_le_bytes();
-        let [b0, b1, b2, b3] = self.base_delta.to_le_bytes();
-        let [d0, d1, d2, d3] = self.last_delta.to_le_bytes();
-        let [w0, w1, w2, w3] = self.watermark_back.to_le_bytes();
         let [t0, t1, t2, t3, t4, t5, _, _] = self.append_ms.to_le_bytes();
         let [e0, e1] = self.ext_len.to_le_bytes();
-        let mut header = [
-            s0,
-            s1,
-            self.required(),
-            self.optional,
-            0,
-            0,
-            0,
-            0,
-            l0,
-            l1,
-            l2,
-            l3,
-            c0,
-            c1,
-            c2,
-            c3,
-            b0,
-            b1,
-            b2,
-            b3,
-            d0,
-            d1,
-            d2,
-            d3,
-            w0,
-            w1,
-            w2,
-            w3,
-            t0,
-            t1,
-            t2,
-            t3,
-            t4,
-            t5,
-            e0,
-            e1,
+        let mut words = [
+            [s0, s1, self.required(), self.optional],
+            [0; 4],
+            self.body_len.to_le_bytes(),
+            self.body_crc.to_le_bytes(),
+            self.base_delta.to_le_bytes(),
+            self.last_delta.to_le_bytes(),
+            self.watermark_back.to_le_bytes(),
+            [t0, t1, t2, t3],
+            [t4, t5, e0, e1],
         ];
-        let crc = header_crc(&header, ext, seed);
-        let [_, _, _, _, place @ ..] = &mut header;
-        let (place, _) = place.split_at_mut(4);
-        place.copy_from_slice(&crc.to_le_bytes());
+        let [first, crc, rest @ ..] = &mut words;
+        *crc = covered_crc(*first, rest.as_flattened(), ext, seed).to_le_bytes();
+        let mut header = [0; HEADER_LEN];
+        header.copy_from_slice(words.as_flattened());
         header
     }
 
@@ -263,17 +231,20 @@ fn split(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), Bad> {
 /// Over everything but the checksum itself.
 fn header_crc(fixed: &[u8; HEADER_LEN], ext: &[u8], seed: Seed) -> u32 {
     let [a, b, c, d, _, _, _, _, rest @ ..] = fixed;
-    // One run of 32 bytes is summed faster than two short ones.
-    let mut covered = [0; HEADER_LEN - 4];
-    let (front, back) = covered.split_at_mut(4);
-    front.copy_from_slice(&[*a, *b, *c, *d]);
-    back.copy_from_slice(rest);
-    if ext.is_empty() {
-        seed.crc(&[&covered])
-    } else {
-        seed.crc(&[&covered, ext])
-    }
+    covered_crc([*a, *b, *c, *d], rest, ext, seed)
 }
+
+/// Of the four bytes before the checksum and the rest of the header, which make one short run together.
+fn covered_crc(first: [u8; 4], rest: &[u8], ext: &[u8], seed: Seed) -> u32 {
+    let mut run = [0; RUN_LEN];
+    let (front, back) = run.split_at_mut(first.len());
+    front.copy_from_slice(&first);
+    back.copy_from_slice(rest);
+    seed.crc_at_once(&run, ext)
+}
+
+/// The checksum takes the place of the four bytes that it does not cover.
+const _: () = assert!(RUN_LEN == HEADER_LEN - 4);
 
 /// The fields as they stand, before their checksum was looked at.
 struct Unchecked {

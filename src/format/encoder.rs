@@ -6,8 +6,8 @@ use super::batch::{
 use super::body::RawRecord;
 use super::compress::{Codec, compress};
 use super::extension::{Extension, MAX_EXTENSION_LEN};
-pub(crate) use super::record::size_of;
 use super::record::{EVENT_TIME, EXTENSION, HEADERS, KEY, VALUE, put_headers};
+pub(crate) use super::record::{is_surely_within, size_of};
 use super::wire::{crc, overwrite, put_bytes};
 use crate::clock::Timestamp;
 use crate::record::Record;
@@ -167,6 +167,7 @@ impl Encoder {
     }
 
     /// Bytes of the body: uncompressed while records are pushed, as stored once finished.
+    #[inline]
     pub(crate) fn body_len(&self) -> usize {
         if self.finished.body_len > 0 {
             return usize::try_from(self.finished.body_len).unwrap_or(usize::MAX);
@@ -331,6 +332,7 @@ impl Encoder {
     }
 
     /// Where the uncompressed body begins: count and base event time stand before the records, if at all.
+    #[inline]
     fn plain_start(&self) -> usize {
         let count = if self.sparse { COUNT_LEN } else { 0 };
         let time = if self.times.base.is_some() {

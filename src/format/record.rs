@@ -80,6 +80,16 @@ pub(crate) fn size_of(record: &Record<'_>) -> u64 {
     size
 }
 
+/// Is the size of a record below a limit, so clearly that its exact size need not be told? `false` says nothing.
+#[inline]
+pub(crate) fn is_surely_within(record: &Record<'_>, limit: u32) -> bool {
+    /// More than the overhead, and the lengths of key, value and number of headers, can take.
+    const BESIDE: u64 = KAFKA_OVERHEAD + 3 * varint::MAX_LEN as u64;
+    let len = |part: Option<&[u8]>| part.map_or(0, |part| part.len() as u64);
+    let parts = len(record.key()).saturating_add(len(record.value()));
+    record.headers().is_empty() && parts.saturating_add(BESIDE) <= u64::from(limit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +108,18 @@ mod tests {
             let told = varint::take(&mut rest);
             assert_eq!(told, Some(rest.len() as u64), "{len}");
         }
+    }
+
+    #[test]
+    fn what_is_surely_within_a_limit_is_within_it() {
+        for len in [0, 1, 63, 64, 8191, 8192, 100_000] {
+            let record = Record::new(vec![0; len], vec![0; len]);
+            let size = size_of(&record) as u32;
+            assert!(!is_surely_within(&record, size - 1), "{len}");
+            assert!(is_surely_within(&record, size + 100), "{len}");
+        }
+        let headers = Record::keyless("").header("n", vec![0; 1000]);
+        assert!(!is_surely_within(&headers, 200));
     }
 
     #[test]

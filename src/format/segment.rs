@@ -2,7 +2,8 @@
 
 use super::Bad;
 use super::wire::{
-    Reader, Seed, decode_head, encode_head, put_i64, put_u8, put_u16, put_u32, put_u64, put_u128,
+    Reader, crc_onward, decode_head, encode_head, put_i64, put_u8, put_u16, put_u32, put_u64,
+    put_u128,
 };
 
 #[cfg(test)]
@@ -241,7 +242,9 @@ impl Accumulator {
             self.first_append = append_ms;
         }
         self.records = self.records.saturating_add(records);
-        self.crc = Seed::go_on(self.crc).crc(&[&header_crc.to_le_bytes(), &body_crc.to_le_bytes()]);
+        // Little-endian: the header's checksum stands before the body's.
+        let both = u64::from(body_crc) << 32 | u64::from(header_crc);
+        self.crc = crc_onward(self.crc, &both.to_le_bytes());
         self.last_append = append_ms;
         let time = match max_event {
             Some(event) if append_times => event.max(append_ms),

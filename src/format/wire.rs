@@ -8,36 +8,60 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
+/// The checksum of more bytes, going on where another one ended.
+pub(crate) fn crc_onward(crc: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// Bytes of a seed: salt and position.
+const SEED_LEN: usize = 16;
+/// Bytes that [`Seed::crc_at_once`] takes in one run.
+pub(crate) const RUN_LEN: usize = 32;
+
 /// Where a seeded checksum starts from: the identity of the file and the place in it.
 ///
 /// A checksum that starts here is the plain CRC-32 of salt, position and the bytes it covers, so bytes that were moved to
 /// another file or another place do not pass, although they are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seed(u32);
+pub(crate) struct Seed([u8; SEED_LEN]);
 
 impl Seed {
     /// `salt` is the random number of the file, `position` the byte at which the item begins.
     pub(crate) fn new(salt: u64, position: u64) -> Seed {
-        if planted!(SEED_WITHOUT_PLACE) {
-            return Seed(0);
-        }
-        let mut bytes = [0; 16];
+        let mut bytes = [0; SEED_LEN];
         let (low, high) = bytes.split_at_mut(8);
         low.copy_from_slice(&salt.to_le_bytes());
         high.copy_from_slice(&position.to_le_bytes());
-        Seed(crc(&bytes))
-    }
-
-    /// Goes on where a checksum ended.
-    pub(crate) fn go_on(crc: u32) -> Seed {
-        Seed(crc)
+        Seed(bytes)
     }
 
     /// The checksum of these parts, one after the other.
     pub(crate) fn crc(self, parts: &[&[u8]]) -> u32 {
-        let mut hasher = crc32fast::Hasher::new_with_initial(self.0);
+        let mut hasher = crc32fast::Hasher::new();
+        if !planted!(SEED_WITHOUT_PLACE) {
+            hasher.update(&self.0);
+        }
         for part in parts {
             hasher.update(part);
+        }
+        hasher.finalize()
+    }
+
+    /// The same of a short run and what follows it: in one go with the seed, since three short runs would take far longer.
+    pub(crate) fn crc_at_once(self, run: &[u8; RUN_LEN], behind: &[u8]) -> u32 {
+        if planted!(SEED_WITHOUT_PLACE) {
+            return self.crc(&[run, behind]);
+        }
+        let mut whole = [0; SEED_LEN + RUN_LEN];
+        let (front, back) = whole.split_at_mut(SEED_LEN);
+        front.copy_from_slice(&self.0);
+        back.copy_from_slice(run);
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&whole);
+        if !behind.is_empty() {
+            hasher.update(behind);
         }
         hasher.finalize()
     }
@@ -181,6 +205,7 @@ pub(crate) fn put_i128(out: &mut Vec<u8>, n: i128) {
 }
 
 /// A varint that says how many, then the bytes.
+#[inline]
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     varint::put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

@@ -77,7 +77,18 @@ pub(crate) struct Inner {
     pub(crate) progress: Progress,
     writer: Mutex<Writer>,
     gate: sync::Gate,
+    desk: Mutex<Desk>,
 }
+
+/// Where one small record is encoded when nobody else is about to: no counter that is shared with others is touched.
+struct Desk {
+    encoder: Encoder,
+    /// The partition's.
+    settings: Arc<Settings>,
+}
+
+/// Bytes of key and value up to which a record is small: the desk of an idle partition keeps little more than that.
+const SMALL_BYTES: usize = 1024;
 
 /// Bytes of a partition's ring of newest bytes.
 const TAIL_BYTES: usize = 256 << 10;
@@ -127,6 +138,7 @@ impl Partition {
             found.durable
         };
         let used = place.used;
+        let settings = Arc::new(settings);
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
             progress: Progress::new(end, found.durable),
@@ -135,7 +147,11 @@ impl Partition {
             place,
             home,
             owner,
-            settings: RwLock::new(Arc::new(settings)),
+            desk: Mutex::new(Desk {
+                encoder: Encoder::default(),
+                settings: Arc::clone(&settings),
+            }),
+            settings: RwLock::new(settings),
             gate: sync::Gate::default(),
         });
         Ok(Partition { inner })
@@ -207,10 +223,32 @@ impl Partition {
     /// [`Error::Indeterminate`] the record may or may not be there when the log is opened again.
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
         let record = record.into();
-        let offsets = self.append_records(None, |encoder, settings| {
-            self.push(encoder, settings, &record)
-        })?;
+        let offsets = match self.append_small(&record)? {
+            Some(offsets) => offsets,
+            None => self.append_records(None, |encoder, settings| {
+                self.push(encoder, settings, &record)
+            })?,
+        };
         Ok(self.inner.place.at.at(offsets.start))
+    }
+
+    /// `None`: it is not small, or another thread is at the desk.
+    fn append_small(&self, record: &Record<'_>) -> Result<Option<Range<Offset>>> {
+        let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+        if len(record.key()) + len(record.value()) > SMALL_BYTES || !record.headers().is_empty() {
+            return Ok(None);
+        }
+        let Some(mut desk) = self.inner.desk.try_lock() else {
+            return Ok(None);
+        };
+        self.inner.home.check_open()?;
+        let Desk { encoder, settings } = &mut *desk;
+        encoder.start();
+        let written = self.write_batch(encoder, settings, None, |encoder, settings| {
+            self.push(encoder, settings, record)
+        })?;
+        drop(desk); // the next one may write while this one waits for its level
+        self.acknowledged(written).map(Some)
     }
 
     /// Appends records as one atomic batch: after any crash all of them are there, or none. No records: an empty range at the
@@ -256,6 +294,7 @@ impl Partition {
         Ok(())
     }
 
+    #[inline]
     fn push(&self, encoder: &mut Encoder, settings: &Settings, record: &Record<'_>) -> Result<()> {
         settings.check_record(record, self.inner.place.at.topic())?;
         encoder.push(record);
@@ -272,22 +311,23 @@ impl Partition {
         inner.home.check_open()?;
         let settings = inner.settings();
         let mut encoder = inner.home.encoder();
-        let result = self.append_encoded(&mut encoder, &settings, expected, fill);
+        let written = self.write_batch(&mut encoder, &settings, expected, fill);
         inner.home.give_back(encoder);
-        result
+        self.acknowledged(written?)
     }
 
-    fn append_encoded(
+    /// Encodes and writes: the offsets, and what is still to be done for the level.
+    fn write_batch(
         &self,
         encoder: &mut Encoder,
         settings: &Settings,
         expected: Option<Offset>,
         fill: impl FnOnce(&mut Encoder, &Settings) -> Result<()>,
-    ) -> Result<Range<Offset>> {
+    ) -> Result<(Range<Offset>, After)> {
         fill(encoder, settings)?;
         let records = u64::from(encoder.count());
         if records == 0 {
-            return self.append_nothing(expected);
+            return Ok((self.append_nothing(expected)?, After::Nothing));
         }
         encoder
             .finish(settings.compression.codec())
@@ -296,14 +336,21 @@ impl Partition {
                 limit: large.limit,
                 setting: "max_batch_bytes",
             })?;
-        let (first, after) = self.inner.append(encoder, expected.map(Offset::get))?;
-        let end = first + records;
+        let (first, after) = self
+            .inner
+            .append(encoder, settings, expected.map(Offset::get))?;
+        let offsets = Offset::new(first)..Offset::new(first + records);
+        Ok((offsets, after))
+    }
+
+    /// Waits for the level of what was written.
+    fn acknowledged(&self, (offsets, after): (Range<Offset>, After)) -> Result<Range<Offset>> {
         match after {
             After::Nothing => {}
             After::Wait(end) => self.inner.acknowledge(end)?,
-            After::Sync => self.inner.acknowledge(end)?,
+            After::Sync => self.inner.acknowledge(offsets.end.get())?,
         }
-        Ok(Offset::new(first)..Offset::new(end))
+        Ok(offsets)
     }
 
     fn append_nothing(&self, expected: Option<Offset>) -> Result<Range<Offset>> {

@@ -166,7 +166,17 @@ impl Settings {
     }
 
     /// What can be said of a record by itself: its size, and that it has a key where one is needed.
+    #[inline]
     pub(crate) fn check_record(&self, record: &Record<'_>, topic: &str) -> Result<()> {
+        let clear = encoder::is_surely_within(record, self.max_record_bytes) && !self.keyed;
+        if clear {
+            return Ok(());
+        }
+        self.check_closely(record, topic)
+    }
+
+    #[inline(never)]
+    fn check_closely(&self, record: &Record<'_>, topic: &str) -> Result<()> {
         within(
             encoder::size_of(record),
             self.max_record_bytes,
@@ -181,11 +191,13 @@ impl Settings {
     }
 
     /// May a batch have a body of so many bytes, uncompressed?
+    #[inline]
     pub(crate) fn check_batch(&self, bytes: u64) -> Result<()> {
         within(bytes, self.max_batch_bytes, "max_batch_bytes")
     }
 }
 
+#[inline]
 fn within(size: u64, limit: u32, setting: &'static str) -> Result<()> {
     let limit = u64::from(limit);
     if size > limit {

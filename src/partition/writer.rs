@@ -143,9 +143,9 @@ impl Inner {
     pub(crate) fn append(
         &self,
         encoder: &mut Encoder,
+        settings: &Settings,
         expected: Option<u64>,
     ) -> Result<(u64, After)> {
-        let settings = self.settings();
         let mut writer = self.writer.lock();
         self.make_ready(&mut writer)?;
         if let Some(expected) = expected
@@ -153,14 +153,14 @@ impl Inner {
         {
             let actual = writer.next;
             drop(writer);
-            return Err(self.conflict(&settings, expected, actual));
+            return Err(self.conflict(settings, expected, actual));
         }
-        let append_ms = self.append_time(&writer, &settings, encoder)?;
-        self.make_room(&mut writer, &settings, encoder)?;
+        let append_ms = self.append_time(&writer, settings, encoder)?;
+        self.make_room(&mut writer, settings, encoder)?;
         let first = writer.next;
         self.write(&mut writer, encoder, append_ms, settings.index_interval)?;
         writer.last_append = append_ms;
-        let after = self.after_append(&mut writer, &settings);
+        let after = self.after_append(&mut writer, settings);
         Ok((first, after))
     }
 

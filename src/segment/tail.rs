@@ -98,32 +98,51 @@ impl Tail {
     fn store(&self, mut at: u64, mut bytes: &[u8]) {
         let lead = (at % WORD) as usize;
         if lead != 0 {
+            self.lead_in(at, lead, bytes);
             let n = bytes.len().min(8 - lead);
-            self.patch(at, lead, &bytes[..n]);
             at += n as u64;
             bytes = &bytes[n..];
         }
-        let mut whole = bytes.chunks_exact(8);
-        for chunk in &mut whole {
-            let word = u64::from_le_bytes(chunk.try_into().expect("chunks of eight"));
-            self.word(at).store(word, Ordering::Relaxed);
-            at += WORD;
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let mut left = whole;
+        while !left.is_empty() {
+            let words = self.words_from(at);
+            let (now, later) = left.split_at(left.len().min(words.len()));
+            for (word, chunk) in words.iter().zip(now) {
+                word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+            }
+            at += now.len() as u64 * WORD;
+            left = later;
         }
-        if !whole.remainder().is_empty() {
-            self.patch(at, 0, whole.remainder());
+        if !rest.is_empty() {
+            // What stands behind them in that word is not held, see `push`.
+            self.word(at).store(word_of(rest), Ordering::Relaxed);
         }
     }
 
-    fn patch(&self, at: u64, lead: usize, bytes: &[u8]) {
-        let slot = self.word(at);
-        let mut word = slot.load(Ordering::Relaxed).to_le_bytes();
-        word[lead..lead + bytes.len()].copy_from_slice(bytes);
-        slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
+    /// Puts the first bytes behind those that stand in the word already.
+    fn lead_in(&self, at: u64, lead: usize, bytes: &[u8]) {
+        let new = bytes.first_chunk().map_or_else(
+            || word_of(bytes), // fewer than eight
+            |first| u64::from_le_bytes(*first),
+        );
+        let word = self.word(at);
+        let shift = 8 * lead;
+        let old = word.load(Ordering::Relaxed) & ((1 << shift) - 1);
+        word.store(old | new << shift, Ordering::Relaxed);
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {
-        let mask = self.words.len() - 1;
-        &self.words[(at / WORD) as usize & mask]
+        &self.words[self.place(at)]
+    }
+
+    /// The words from a stream position on, to the end of the ring: where it goes on, it goes on at the front.
+    fn words_from(&self, at: u64) -> &[AtomicU64] {
+        &self.words[self.place(at)..]
+    }
+
+    fn place(&self, at: u64) -> usize {
+        (at / WORD) as usize & (self.words.len() - 1)
     }
 
     /// How many bytes from stream position `at` on are held, 0 if that place is not.
@@ -156,17 +175,28 @@ impl Tail {
             at += n as u64;
             into = &mut into[n..];
         }
-        let mut whole = into.chunks_exact_mut(8);
-        for chunk in &mut whole {
-            chunk.copy_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
-            at += WORD;
+        let (whole, rest) = into.as_chunks_mut::<8>();
+        let mut left = whole;
+        while !left.is_empty() {
+            let words = self.words_from(at);
+            let (now, later) = left.split_at_mut(left.len().min(words.len()));
+            for (word, chunk) in words.iter().zip(now.iter_mut()) {
+                *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            at += now.len() as u64 * WORD;
+            left = later;
         }
-        let rest = whole.into_remainder();
         if !rest.is_empty() {
             let word = self.word(at).load(Ordering::Relaxed).to_le_bytes();
             rest.copy_from_slice(&word[..rest.len()]);
         }
     }
+}
+
+/// Fewer than eight bytes as the low end of a word.
+fn word_of(bytes: &[u8]) -> u64 {
+    let number = |word, &byte| word << 8 | u64::from(byte);
+    bytes.iter().rev().fold(0, number)
 }
 
 impl Drop for Tail {
