@@ -348,7 +348,7 @@ impl Partition {
         match after {
             After::Nothing => {}
             After::Wait(end) => self.inner.acknowledge(end)?,
-            After::Sync => self.inner.acknowledge(offsets.end.get())?,
+            After::Bound(limit) => self.inner.keep_below(limit)?,
         }
         Ok(offsets)
     }

@@ -28,6 +28,22 @@ pub(crate) struct Gate {
     turn: Condvar,
 }
 
+impl Gate {
+    /// The turn to sync. `None`: somebody else has synced meanwhile, or it is `done` as it is.
+    fn turn_unless(&self, done: impl Fn() -> bool) -> Option<Turn<'_>> {
+        let mut syncing = self.syncing.lock();
+        if *syncing {
+            self.turn.wait(&mut syncing);
+            return None;
+        }
+        if done() {
+            return None;
+        }
+        *syncing = true;
+        Some(Turn(self))
+    }
+}
+
 /// Clears the flag whatever happens, or the others would sleep for ever.
 struct Turn<'g>(&'g Gate);
 
@@ -52,22 +68,28 @@ impl Inner {
             if self.progress.durable() >= end {
                 return Ok(());
             }
-            let mut syncing = self.gate.syncing.lock();
-            if *syncing {
-                self.gate.turn.wait(&mut syncing);
-                continue;
+            let done = || self.progress.durable() >= end;
+            if let Some(turn) = self.gate.turn_unless(done) {
+                std::thread::yield_now(); // let those who are about to write join this sync
+                let synced = self.sync_once();
+                drop(turn);
+                synced?;
             }
-            if self.progress.durable() >= end {
-                return Ok(());
-            }
-            *syncing = true;
-            drop(syncing);
-            let turn = Turn(&self.gate);
-            std::thread::yield_now(); // let those who are about to write join this sync
-            let synced = self.sync_once();
-            drop(turn);
-            synced?;
         }
+    }
+
+    /// Returns when less than `limit` is un-synced. A sync that is under way is enough, if it takes that much: what was
+    /// written meanwhile is left to the next one, or the writer would stand still for two of them.
+    fn wait_below(&self, limit: u64) -> Result<()> {
+        let below = || self.writer.lock().unsynced() < limit;
+        while !below() {
+            if let Some(turn) = self.gate.turn_unless(below) {
+                let synced = self.sync_once();
+                drop(turn);
+                synced?;
+            }
+        }
+        Ok(())
     }
 
     /// One sync of the active segment, for everything written before it began.
@@ -163,6 +185,12 @@ impl Inner {
     /// Waits for the level of an append that was written: whatever stops it, the record may be there after recovery.
     pub(crate) fn acknowledge(&self, end: u64) -> Result<()> {
         self.wait_durable(end)
+            .map_err(|e| Error::indeterminate(Some(&self.place.at), e))
+    }
+
+    /// Waits until few enough bytes are un-synced, after a write that made them too many.
+    pub(crate) fn keep_below(&self, limit: u64) -> Result<()> {
+        self.wait_below(limit)
             .map_err(|e| Error::indeterminate(Some(&self.place.at), e))
     }
 

@@ -79,8 +79,8 @@ pub(crate) enum After {
     Nothing,
     /// Acknowledged when everything below is synced.
     Wait(u64),
-    /// Too much is un-synced, and nobody else takes care of it.
-    Sync,
+    /// So much or more is un-synced, which is too much: the writer waits for a sync, its own if nobody else is at it.
+    Bound(u64),
 }
 
 /// Below `Power`, a sync is asked for when so much is un-synced …
@@ -283,8 +283,8 @@ impl Inner {
             writer.checked = at;
         }
         match settings.durability {
-            Durability::Interval { bytes, .. } if unsynced >= bytes => After::Sync,
-            _ if unsynced >= UNSYNCED_LIMIT => After::Sync,
+            Durability::Interval { bytes, .. } if unsynced >= bytes => After::Bound(bytes),
+            _ if unsynced >= UNSYNCED_LIMIT => After::Bound(UNSYNCED_LIMIT),
             Durability::Interval { time, .. } => self.ask_for_sync(writer, Some(time)),
             _ if unsynced >= SYNC_EVERY => self.ask_for_sync(writer, None),
             _ => After::Nothing,
@@ -302,7 +302,7 @@ impl Inner {
         if asked || within.is_some() {
             After::Nothing
         } else {
-            After::Sync
+            After::Bound(SYNC_EVERY)
         }
     }
 }
