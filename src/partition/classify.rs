@@ -1,22 +1,22 @@
-//! Steps 7 and 8: how far the last segment is right, and what the first byte that is not right means.
+//! Step 7: how far the last segment is right, and where the partition goes on.
 //!
-//! A torn tail is an interrupted write and is cut. Damage is not: cutting there would lose acknowledged records. The evidence
-//! that tells them apart, strongest first: the file is shorter than a recovery point, or has a successor; the same boot (the
-//! cache was whole, so that a tail can only be short); valid batches behind the place, and what they knew to be durable.
+//! The evidence, strongest first: the file is shorter than a recovery point, or has a successor; the log was closed in order; the
+//! same boot; and, for a byte that is not right, what [`super::torn`] makes of it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::damage::{gap, readable_end, report_damage};
 use super::examine::{Cut, Work};
 use super::home::Home;
 use super::place::Place;
 use super::quarantine;
 use super::report::{Finding, FindingKind, RecoveryReport};
 use super::segments::{Segments, Slot, lost, read_header};
-use super::settings::{OnSuspectTail, Settings};
+use super::settings::Settings;
+use super::torn::Tail;
 use super::writer::{Health, Rear};
 use crate::error::{Error, Result};
-use crate::format::batch::NO_WATERMARK;
 use crate::format::footer::{FOOTER_LEN, Footer};
 use crate::format::segment::{Accumulator, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::state::Point;
@@ -40,26 +40,17 @@ pub(crate) struct Verdict {
 }
 
 /// The last segment under examination.
-struct Last<'a> {
+pub(super) struct Last<'a> {
     place: &'a Place,
-    home: &'a Home,
+    pub(super) home: &'a Home,
     settings: &'a Settings,
-    file: Arc<dyn File>,
+    pub(super) file: Arc<dyn File>,
     path: PathBuf,
-    header: SegmentHeader,
-    len: u64,
+    pub(super) header: SegmentHeader,
+    pub(super) len: u64,
     /// Everything below was synced (E1), and how far that is.
     synced: Option<Point>,
-    same_boot: bool,
-}
-
-/// What a place that is not a valid batch means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tail {
-    Whole,
-    Torn,
-    Suspect,
-    Damaged,
+    pub(super) same_boot: bool,
 }
 
 pub(crate) fn last_segment(
@@ -168,7 +159,7 @@ fn era(home: &Home, header: &SegmentHeader, point: Option<&Point>, checked: Opti
 }
 
 impl Last<'_> {
-    fn io(&self, e: std::io::Error) -> Error {
+    pub(super) fn io(&self, e: std::io::Error) -> Error {
         Error::io("read", &self.path, e)
     }
 
@@ -287,63 +278,6 @@ impl Last<'_> {
             report.add(self.gap_finding(from, verdict.next));
         }
         verdict
-    }
-
-    /// Step 8.
-    fn tail(&self, scan: &Scan, remade: bool) -> Result<Tail> {
-        if remade {
-            return Ok(Tail::Damaged); // a later file exists, so this one was sealed and synced: it has lost its footer
-        }
-        if scan.end == self.len {
-            return Ok(Tail::Whole);
-        }
-        if planted!(CUT_AT_DAMAGE) {
-            return Ok(Tail::Torn);
-        }
-        let tail = if self.same_boot {
-            self.tail_in_same_boot(scan)?
-        } else {
-            self.tail_after_power_loss(scan)?
-        };
-        match (tail, self.home.on_suspect_tail) {
-            (Tail::Suspect, OnSuspectTail::Damaged) => Ok(Tail::Damaged),
-            (tail, _) => Ok(tail),
-        }
-    }
-
-    fn tail_in_same_boot(&self, scan: &Scan) -> Result<Tail> {
-        // A length may be what is damaged, and then the batch only looks cut short: what lies behind it tells.
-        let behind = scan::next_batch(&*self.file, &self.header, scan.end + 1, self.len)
-            .map_err(|e| self.io(e))?;
-        Ok(match scan.stop {
-            _ if behind.is_some() => Tail::Damaged,
-            ScanStop::CutShort => Tail::Torn,
-            _ => Tail::Suspect,
-        })
-    }
-
-    fn tail_after_power_loss(&self, scan: &Scan) -> Result<Tail> {
-        let mut from = scan.end + 1;
-        let mut valid_behind = false;
-        while let Some((position, batch)) =
-            scan::next_batch(&*self.file, &self.header, from, self.len).map_err(|e| self.io(e))?
-        {
-            let first = self.header.base + u64::from(batch.base_delta);
-            let watermark = match batch.watermark_back {
-                NO_WATERMARK => 0,
-                back => first.saturating_sub(u64::from(back)),
-            };
-            if watermark > scan.next {
-                return Ok(Tail::Damaged); // what stood here was durable before this batch was built
-            }
-            valid_behind = true;
-            from = position + batch.total_len();
-        }
-        Ok(if valid_behind && !self.header.below_power {
-            Tail::Suspect
-        } else {
-            Tail::Torn
-        })
     }
 
     fn damaged(
@@ -528,56 +462,4 @@ impl Last<'_> {
         finding.file = Some(self.path.clone());
         finding
     }
-}
-
-/// Offsets that no record will have.
-pub(crate) fn gap(place: &Place, from: u64, to: u64) -> Finding {
-    let mut finding = Finding::new(FindingKind::Gap);
-    finding.at = Some(place.at.clone());
-    finding.offsets = Some(Offset::new(from)..Offset::new(to));
-    finding
-}
-
-/// The offset after the last valid batch of a segment file, damaged or not; `None` if its header cannot be used.
-pub(crate) fn readable_end(home: &Home, place: &Place, slot: &Slot) -> Result<Option<u64>> {
-    let file = match home.ground.storage.open(&slot.path, OpenMode::Read) {
-        Ok(file) => file,
-        Err(e)
-            if matches!(
-                e.kind(),
-                std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound
-            ) =>
-        {
-            return Ok(None);
-        }
-        Err(e) => return Err(Error::io("open", &slot.path, e)),
-    };
-    let header = match read_header(&*file, slot, place, home.log) {
-        Ok(header) => header,
-        Err(e) if e.is_corruption() => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let io = |e| Error::io("read", &slot.path, e);
-    let len = file.len().map_err(io)?;
-    let mut end = header.base;
-    let mut from = SEGMENT_HEADER_LEN as u64;
-    while let Some((position, batch)) = scan::next_batch(&*file, &header, from, len).map_err(io)? {
-        end = header.base + u64::from(batch.base_delta) + u64::from(batch.last_delta) + 1;
-        from = position + batch.total_len();
-    }
-    Ok(Some(end))
-}
-
-pub(crate) fn report_damage(place: &Place, why: &Error, report: &mut RecoveryReport) {
-    let mut finding = Finding::new(FindingKind::Damaged);
-    finding.at = Some(place.at.clone());
-    if let Error::Corruption {
-        file, byte, lost, ..
-    } = why
-    {
-        finding.file = Some(file.to_path_buf());
-        finding.byte = Some(*byte);
-        finding.offsets = lost.as_ref().map(|lost| lost.1.clone());
-    }
-    report.add(finding);
 }

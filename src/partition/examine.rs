@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::classify::{self, Verdict};
+use super::damage::{self, damaged};
 use super::home::Home;
 use super::manifest::{self, Stored};
 use super::place::Place;
@@ -124,7 +125,7 @@ pub(crate) fn examine(
 }
 
 /// Nothing is there, or something that is no directory.
-fn is_no_directory(e: &std::io::Error) -> bool {
+pub(super) fn is_no_directory(e: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     matches!(e.kind(), NotFound | NotADirectory)
 }
@@ -162,7 +163,7 @@ impl Found {
             _ => None,
         };
         let to = last.map_or(visible, |segment| segment.span_end().max(visible));
-        report.add(classify::gap(place, self.next, to));
+        report.add(damage::gap(place, self.next, to));
         self.segments.gap_from.get_or_insert(self.next);
         self.next = to;
         self.work.get_or_insert_default().gap = Some(to);
@@ -346,7 +347,7 @@ fn end_of(home: &Home, place: &Place, slot: &Slot) -> Result<Option<u64>> {
     let look = Slot::named(place, slot.base, slot.generation); // nothing of this look is kept
     match look.open_sealed(&home.ground, place, home.log, times) {
         Ok(segment) => Ok(segment.seal().map(|seal| seal.footer.next_base)),
-        Err(e) if e.is_corruption() => classify::readable_end(home, place, slot),
+        Err(e) if e.is_corruption() => damage::readable_end(home, place, slot),
         Err(e) => Err(e),
     }
 }
@@ -413,7 +414,7 @@ fn check_start(
     Ok(())
 }
 
-fn header_of(
+pub(super) fn header_of(
     home: &Home,
     place: &Place,
     slot: &Slot,
@@ -430,74 +431,4 @@ fn header_of(
         Err(e) => return Err(Error::io("open", &slot.path, e)),
     };
     read_header(&*file, slot, place, home.log)
-}
-
-/// Lets readers into the last segment if it has no footer: the way through it is looked for when it is read.
-fn show_unsealed(place: &Place, home: &Home, settings: &Settings, slot: &Slot) -> Result<()> {
-    let times = settings.timestamps;
-    match slot.open_sealed(&home.ground, place, home.log, times) {
-        Err(e) if e.is_corruption() => {}
-        other => return other.map(drop),
-    }
-    match header_of(home, place, slot) {
-        Ok(header) => {
-            let (at, path) = (place.at.clone(), slot.path.clone());
-            let header_len = SEGMENT_HEADER_LEN as u64;
-            let segment = Segment::new(at, header, header_len, path, times, None);
-            slot.show(Arc::new(segment));
-            Ok(())
-        }
-        Err(e) if e.is_corruption() => Ok(()),
-        Err(e) => Err(e),
-    }
-}
-
-/// The partition cannot be trusted as a whole: what can be read is read, and nothing is written.
-fn damaged(
-    place: &Place,
-    home: &Home,
-    settings: &Settings,
-    slots: Vec<Arc<Slot>>,
-    why: Error,
-    report: &mut RecoveryReport,
-) -> Result<Found> {
-    let mut slots = slots;
-    slots.dedup_by_key(|slot| slot.base); // of several generations the oldest is shown; a repair chooses
-    let known = |point: Option<crate::format::state::Point>| point.map_or(0, |point| point.offset);
-    let (topic, partition) = (place.topic, place.at.partition().get());
-    let recorded = known(home.evidence.point(topic, partition))
-        .max(known(home.evidence.checked(topic, partition)));
-    let last = slots
-        .last()
-        .map(|slot| classify::readable_end(home, place, slot))
-        .transpose()?
-        .flatten();
-    let next = recorded
-        .max(last.unwrap_or(0))
-        .max(slots.last().map_or(0, |slot| slot.base));
-    classify::report_damage(place, &why, report);
-    if let Some(slot) = slots.last() {
-        show_unsealed(place, home, settings, slot)?;
-    }
-    // What lies below it was removed in order, as the manifest says; anything else that is not there is missing.
-    let log_start = match manifest::read(&home.ground, place) {
-        Ok(stored) => stored.manifest.log_start,
-        Err(e) if e.is_corruption() => slots.first().map_or(0, |slot| slot.base),
-        Err(Error::Io { source, .. }) if is_no_directory(&source) => 0,
-        Err(e) => return Err(e),
-    };
-    Ok(Found {
-        segments: Segments {
-            slots,
-            log_start,
-            ..Segments::default()
-        },
-        rear: Rear::Closed(None),
-        next,
-        durable: recorded,
-        last_append: 0,
-        health: Health::Damaged(Arc::new(why)),
-        work: None,
-        manifest: Stored::default(),
-    })
 }

@@ -1,11 +1,12 @@
 //! One ordered sequence of records: appended by one writer at a time, read by anybody, without a lock between them.
 //!
 //! * [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
-//! * [`examine`] and [`classify`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
+//! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
 //! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
 
 mod classify;
+mod damage;
 pub(crate) mod entries;
 mod examine;
 pub(crate) mod home;
@@ -20,6 +21,7 @@ mod roll;
 mod segments;
 pub(crate) mod settings;
 mod sync;
+mod torn;
 mod writer;
 
 use std::fmt;

@@ -1,3 +1,5 @@
+//! Batch headers: every flipped bit is noticed, and no length is trusted.
+
 use super::*;
 use proptest::prelude::*;
 

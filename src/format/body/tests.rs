@@ -1,3 +1,5 @@
+//! Bodies: what goes in comes out, and nothing else is taken for one.
+
 use super::*;
 use crate::format::batch::Seed;
 use crate::format::compress::Codec;

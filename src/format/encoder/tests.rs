@@ -1,3 +1,5 @@
+//! The encoder: batches that decode to what was pushed, wherever they are placed.
+
 use super::*;
 use crate::format::batch::{NO_WATERMARK, Seed};
 use crate::format::body::{check_body_crc, count, records, validate};

@@ -1,3 +1,5 @@
+//! STATE: entries come back, holes are stepped over, and no bytes panic.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Topic descriptions: every field comes back, and no bytes panic.
+
 use super::*;
 use proptest::prelude::*;
 
