@@ -3,8 +3,8 @@
 //! * `replay`: every record of a log in batches of 500, checksums verified, over a CRC pass over mapped segment files. Beside it
 //!   `replay_mapped` (`ReadMode::Mapped`), `replay_entries` (owned entries, one by one), `replay_single` (every record a batch of
 //!   its own), `replay_poll` (through a consumer).
-//! * `get`: one record by a random offset, over one `pread` of as many bytes at a random place of the same files. Every record is a batch of its own;
-//!   `get_batched` is the same where 500 share a batch, and thus a checksum.
+//! * `get`: one record by a random offset, over one `pread` of as many bytes at a random place of the same files. Every record
+//!   is a batch of its own; `get_batched` is the same where 500 share a batch, and thus a checksum.
 
 mod common;
 
