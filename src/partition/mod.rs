@@ -415,6 +415,7 @@ impl Partition {
         let mut found =
             examine::examine(&place, &inner.home, &inner.settings(), false, &mut report)?;
         found.spare_below(inner.progress.end().get(), &place, &mut report);
+        inner.gate.forget_failure();
         let end = found.next;
         inner.change_segments(|segments| *segments = found.segments.clone());
         *writer = Writer::of(found, place.used);

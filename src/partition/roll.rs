@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::segments::Slot;
 use super::settings::Settings;
-use super::writer::{Health, Rear, Writer};
+use super::writer::{Rear, Writer};
 use crate::error::{Error, Result};
 use crate::format::encoder::Encoder;
 use crate::format::footer::FOOTER_LEN;
@@ -74,6 +74,9 @@ impl Inner {
 
     /// Seals the active segment (steps 1 and 2); the next one begins at `next_base`.
     pub(crate) fn seal_active(&self, writer: &mut Writer, next_base: u64) -> Result<()> {
+        if let Err(cause) = self.gate.settled() {
+            return Err(self.stop(writer, cause));
+        }
         let Rear::Active(active) = &writer.rear else {
             return Ok(());
         };
@@ -103,10 +106,7 @@ impl Inner {
         if !stop {
             return error;
         }
-        let cause = Arc::new(error);
-        writer.health = Health::Poisoned(Arc::clone(&cause));
-        self.progress.wake_all();
-        Error::poisoned(Some(&self.place.at), cause)
+        self.stop(writer, Arc::new(error))
     }
 
     /// The next segment, or the first (steps 3 to 5).

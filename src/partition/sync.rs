@@ -15,17 +15,28 @@ use parking_lot::{Condvar, Mutex};
 
 use super::home::Job;
 use super::settings::Durability;
-use super::writer::{Health, POINT_EVERY, Rear};
+use super::writer::{Health, POINT_EVERY, Rear, Writer};
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
 use crate::format::state::Point;
 use crate::io::File;
+use crate::segment::Segment;
 
 /// Who syncs, and who waits for it.
 #[derive(Default)]
 pub(crate) struct Gate {
     syncing: Mutex<bool>,
     turn: Condvar,
+    call: Mutex<Call>,
+    returned: Condvar,
+}
+
+/// The call of the one whose turn it is, made without the writer's lock. Who syncs the same file under that lock, to seal it,
+/// waits for it first: the kernel reports a failure to one of them only, and the success of the other proves nothing.
+#[derive(Default)]
+struct Call {
+    running: bool,
+    failed: Option<Arc<Error>>,
 }
 
 impl Gate {
@@ -42,13 +53,42 @@ impl Gate {
         *syncing = true;
         Some(Turn(self))
     }
+
+    /// Now, or not at all.
+    fn try_turn(&self) -> Option<Turn<'_>> {
+        let mut syncing = self.syncing.lock();
+        let free = !std::mem::replace(&mut *syncing, true);
+        free.then(|| Turn(self))
+    }
+
+    /// Waits for the call that is running; the error, if one has failed. The writer's lock may be held.
+    pub(crate) fn settled(&self) -> std::result::Result<(), Arc<Error>> {
+        let mut call = self.call.lock();
+        while call.running {
+            self.returned.wait(&mut call);
+        }
+        call.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn call_returned(&self, failed: Option<Arc<Error>>) {
+        let mut call = self.call.lock();
+        call.running = false;
+        call.failed = failed.or(call.failed.take());
+        self.returned.notify_all();
+    }
+
+    /// Recovery has seen to what a failed call may have left.
+    pub(crate) fn forget_failure(&self) {
+        self.call.lock().failed = None;
+    }
 }
 
-/// Clears the flag whatever happens, or the others would sleep for ever.
+/// Clears the flags whatever happens, or the others would sleep for ever.
 struct Turn<'g>(&'g Gate);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        self.0.call_returned(None);
         *self.0.syncing.lock() = false;
         self.0.turn.notify_all();
     }
@@ -57,6 +97,7 @@ impl Drop for Turn<'_> {
 /// What a sync makes durable: the end as it was when the sync began.
 struct Pending {
     file: Arc<dyn File>,
+    segment: Arc<Segment>,
     end: u64,
     point: Option<Point>,
 }
@@ -102,13 +143,21 @@ impl Inner {
         if result.is_err() && planted!(FAILED_SYNC_RETRIED) {
             result = pending.file.sync_data();
         }
-        match result {
-            Ok(()) => {
-                self.finish_sync(&pending);
-                Ok(())
-            }
-            Err(source) => Err(self.sync_failed(source)),
+        self.end_sync(&pending, result)
+    }
+
+    /// The call has returned: said before the writer's lock is asked for, since its holder may be waiting to hear it.
+    fn end_sync(&self, pending: &Pending, result: std::io::Result<()>) -> Result<()> {
+        let failed = result.err().map(|source| {
+            let path = pending.segment.path();
+            Arc::new(Error::failed_sync(path, source))
+        });
+        self.gate.call_returned(failed.clone());
+        if let Some(cause) = failed {
+            return Err(self.stop(&mut self.writer.lock(), cause));
         }
+        self.finish_sync(pending);
+        Ok(())
     }
 
     fn begin_sync(&self) -> Result<Option<Pending>> {
@@ -120,11 +169,15 @@ impl Inner {
         let point = writer.point(self);
         let end = writer.next;
         match &writer.rear {
-            Rear::Active(active) => Ok(Some(Pending {
-                file: Arc::clone(&active.file),
-                end,
-                point,
-            })),
+            Rear::Active(active) => {
+                self.gate.call.lock().running = true;
+                Ok(Some(Pending {
+                    file: Arc::clone(&active.file),
+                    segment: Arc::clone(&active.segment),
+                    end,
+                    point,
+                }))
+            }
             Rear::Closed(_) | Rear::Resting { .. } => {
                 if matches!(writer.health, Health::Sound) {
                     self.made_durable(end);
@@ -165,19 +218,8 @@ impl Inner {
     }
 
     /// Fail-stop: nothing more is acknowledged here.
-    fn sync_failed(&self, source: std::io::Error) -> Error {
-        let mut writer = self.writer.lock();
-        let path = writer.active().map_or(self.place.dir.clone(), |active| {
-            active.segment.path().to_path_buf()
-        });
-        let cause = Arc::new(Error::Io {
-            call: "sync",
-            file: path.into(),
-            source,
-            unread: None,
-        });
+    pub(crate) fn stop(&self, writer: &mut Writer, cause: Arc<Error>) -> Error {
         writer.health = Health::Poisoned(Arc::clone(&cause));
-        drop(writer);
         self.progress.wake_all();
         Error::poisoned(Some(&self.place.at), cause)
     }
@@ -240,28 +282,33 @@ impl Partition {
     /// all of them were tried.
     pub(crate) fn sync_many(partitions: &[Partition]) -> Result<()> {
         let mut result = Ok(());
-        let mut begun = Vec::new();
+        let (mut begun, mut busy) = (Vec::new(), Vec::new());
         for Partition { inner } in partitions {
+            let Some(turn) = inner.gate.try_turn() else {
+                busy.push(inner);
+                continue;
+            };
             match inner.begin_sync_all() {
-                Ok(Some(pending)) => begun.push((inner, pending)),
+                Ok(Some(pending)) => begun.push((inner, turn, pending)),
                 Ok(None) => {}
                 Err(e) => result = result.and(Err(e)),
             }
         }
-        let Some((first, _)) = begun.first() else {
-            return result;
-        };
-        first.home.evidence.held()?;
-        let files: Vec<_> = begun
-            .iter()
-            .map(|(_, pending)| Arc::clone(&pending.file))
-            .collect();
-        let synced = first.home.ground.storage.sync_many(&files);
-        for ((inner, pending), synced) in begun.iter().zip(synced) {
-            match synced {
-                Ok(()) => inner.finish_sync(pending),
-                Err(source) => result = result.and(Err(inner.sync_failed(source))),
+        if let Some((first, ..)) = begun.first() {
+            first.home.evidence.held()?;
+            let files: Vec<_> = begun
+                .iter()
+                .map(|(.., pending)| Arc::clone(&pending.file))
+                .collect();
+            let synced = first.home.ground.storage.sync_many(&files);
+            for ((inner, turn, pending), synced) in begun.into_iter().zip(synced) {
+                result = result.and(inner.end_sync(&pending, synced));
+                drop(turn);
             }
+        }
+        // Somebody else is syncing these, from an end that may be an earlier one.
+        for inner in busy {
+            result = result.and(inner.sync_all());
         }
         result
     }

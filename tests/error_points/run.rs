@@ -6,9 +6,9 @@ use std::time::Duration;
 use thalweg::testing::{Disk, ManualClock};
 use thalweg::{Durability, Error, Log, Outcome, Partition, Result};
 
+use crate::A;
 use crate::common::{self, Dice, Rec};
 use crate::workload::{self, Key, Step, Step::*};
-use crate::A;
 
 /// What the caller of an append was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use thalweg::testing::{CrashModel, Disk, DiskCall, DiskError, FailedSync, Fault};
 use thalweg::{Durability, Error, FindingKind, Log, Offset, Outcome, Partition, TopicConfig};
 
+use crate::common::{Dice, scale, seed};
 use crate::story::{
     INTERVAL, LEVELS, Story, again, create, kinds, open, read, refusal, reopened, segments, small,
     unplugged,
@@ -160,6 +161,50 @@ fn f22_a_later_sync_that_succeeds_proves_nothing() {
                 assert!(is_poisoned(&refusal(log.sync())));
                 assert!(is_poisoned(&refusal(partition.roll())));
             }
+        }
+    }
+}
+
+/// The one that syncs for all who wait meets the error; meanwhile another one seals the segment, and syncs the same file.
+#[test]
+fn f22_a_roll_beside_the_failed_sync_proves_nothing_either() {
+    let mut dice = Dice::new(seed());
+    for round in 0..300 * scale() {
+        let disk = Disk::seeded(round);
+        let log = open(&disk).unwrap();
+        // Larger than pages, so that the footer does not bring back what the failed sync marked clean.
+        let config = small(Durability::Power).segment_bytes(32 << 10);
+        let topic = log.create_topic("t", config).unwrap();
+        let partition = topic.partition(0).unwrap();
+        partition.append(("k", "before")).unwrap();
+        let after = dice.below(15);
+        disk.fail(failing(FailedSync::Keep).after(after));
+        let acknowledged = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (partition, acknowledged) = (&partition, &acknowledged);
+                scope.spawn(move || {
+                    for n in 0..12 {
+                        let value = format!("{thread}/{n} {:9000}", "");
+                        if let Ok(at) = partition.append(("k", value.as_str())) {
+                            acknowledged
+                                .lock()
+                                .unwrap()
+                                .push((at.offset().get(), value));
+                        }
+                    }
+                });
+            }
+        });
+        let crashed = disk.crash(disk.points(), CrashModel::LostSuffix, 0);
+        let (_log, found) = reopened(&crashed);
+        let found = read(&found).unwrap_or_else(|e| panic!("round {round}: {e:?}"));
+        for record in acknowledged.into_inner().unwrap() {
+            assert!(
+                found.contains(&record),
+                "round {round}: {} was acknowledged",
+                record.0
+            );
         }
     }
 }
