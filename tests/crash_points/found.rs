@@ -116,8 +116,8 @@ fn f19_a_gap_is_reported_until_a_segment_records_it() {
         let partition = log.topic(A.0).unwrap().partition(A.1).unwrap();
         let (seen, next) = workload::read(&partition).unwrap();
         let segments = killed.files().into_iter().filter(|(path, _)| {
-            let name = path.to_string_lossy().into_owned();
-            name.contains("/a-") && name.ends_with(".log")
+            path.to_string_lossy().contains("/a-")
+                && path.extension().is_some_and(|end| end == "log")
         });
         let recorded = segments.count() > 1;
         let behind = seen.last().is_some_and(|last| last.0 + 1 < next);
