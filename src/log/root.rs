@@ -128,12 +128,10 @@ fn create(storage: &dyn Storage, dir: &Path) -> Result<()> {
     }
     sync_dir(storage, &dir.join(names::LEDGER))?; // an interrupted creation may have made it, and not got so far
     // 4. The directory's own name, as far up as this process may say.
-    if let Some(parent) = dir.parent() {
+    for parent in dir.ancestors().skip(1) {
         match storage.sync_dir(parent) {
-            Err(e) if e.kind() != std::io::ErrorKind::PermissionDenied => {
-                return Err(Error::io("sync", parent, e));
-            }
-            _ => {}
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => break,
+            synced => synced.map_err(|e| Error::io("sync", parent, e))?,
         }
     }
     // 5. `FORMAT`: now it is a log.

@@ -310,6 +310,20 @@ impl Evidence for State {
         self.held.check()
     }
 
+    fn doubt(&self) {
+        let number = self.writer.lock().number;
+        let Some(number) = number else {
+            return;
+        };
+        // The same opening once more, in a boot that nobody knows.
+        let here = Here {
+            boot: None,
+            ..self.here
+        };
+        let open = self.writer.lock().known.open_entry(number, here);
+        self.add_unsynced(open);
+    }
+
     fn record_point(&self, point: &Point) {
         self.add_unsynced(Entry::Point(*point));
     }

@@ -1,5 +1,6 @@
 //! Topics: where records go in, each to its partition.
 
+use std::any::Any;
 use std::cell::OnceCell;
 use std::fmt;
 use std::path::PathBuf;
@@ -217,13 +218,16 @@ impl Topic {
     /// [`Error::NotFound`] if the topic has no such partition.
     pub fn partition(&self, id: impl Into<PartitionId>) -> Result<Partition> {
         let id = id.into();
-        let found = self.core.partition(id).cloned();
-        found.ok_or_else(|| Error::not_found("partition", &format!("{}-{id}", self.name())))
+        let found = self.core.partition(id);
+        found
+            .map(|found| self.kept(found))
+            .ok_or_else(|| Error::not_found("partition", &format!("{}-{id}", self.name())))
     }
 
     /// All partitions, from 0.
     pub fn partitions(&self) -> Vec<Partition> {
-        self.core.partitions.clone()
+        let partitions = self.core.partitions.iter();
+        partitions.map(|partition| self.kept(partition)).collect()
     }
 
     /// The partition of records with this key. (For a [`Partitioner`] that ignores keys, or a function of the host that was
@@ -239,6 +243,11 @@ impl Topic {
 
     pub(crate) fn uuid(&self) -> u128 {
         self.core.uuid
+    }
+
+    /// A handle that keeps the log open by itself.
+    fn kept(&self, partition: &Partition) -> Partition {
+        partition.keeping(Arc::clone(&self._open) as Arc<dyn Any + Send + Sync>)
     }
 }
 

@@ -39,6 +39,16 @@ pub(crate) struct Verdict {
     pub(crate) gap_from: Option<u64>,
 }
 
+/// What is known of a partition besides its last segment.
+pub(crate) struct Known {
+    /// The log was closed in order, and this partition has not been opened since.
+    pub(crate) clean: bool,
+    /// A later file was there that held nothing yet.
+    pub(crate) remade: bool,
+    /// This process has synced everything below, and perhaps more.
+    pub(crate) synced: Option<u64>,
+}
+
 /// The last segment under examination.
 pub(super) struct Last<'a> {
     place: &'a Place,
@@ -51,6 +61,8 @@ pub(super) struct Last<'a> {
     /// Everything below was synced (E1), and how far that is.
     synced: Option<Point>,
     pub(super) same_boot: bool,
+    /// This process has synced everything below: what a failed sync took lies behind it.
+    pub(super) synced_here: Option<u64>,
 }
 
 pub(crate) fn last_segment(
@@ -58,10 +70,10 @@ pub(crate) fn last_segment(
     home: &Home,
     settings: &Settings,
     segments: &Segments,
-    clean: bool,
-    remade: bool,
+    known: &Known,
     report: &mut RecoveryReport,
 ) -> Result<Verdict> {
+    let remade = known.remade;
     let point = home.evidence.point(place.topic, place.at.partition().get());
     let Some(slot) = segments.slots.last() else {
         return nothing_left(place, point.as_ref(), segments.log_start);
@@ -104,6 +116,7 @@ pub(crate) fn last_segment(
         len,
         synced,
         same_boot,
+        synced_here: known.synced,
     };
     let earlier = segments
         .slots
@@ -113,7 +126,7 @@ pub(crate) fn last_segment(
     let earlier = earlier
         .and_then(|segment| segment.seal())
         .map_or(0, |seal| seal.footer.accumulator.last_append);
-    let clean = clean && point.is_some();
+    let clean = known.clean && point.is_some();
     let checked =
         here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
     let mut verdict = if clean && !remade {

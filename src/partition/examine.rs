@@ -64,12 +64,13 @@ struct Names {
     unknown: u64,
 }
 
-/// `first`: in this opening, so that a clean close of the one before counts.
+/// `synced`: of a partition that was open already, the end below which this process has synced everything. (A clean close of
+/// the opening before counts for nothing then.)
 pub(crate) fn examine(
     place: &Place,
     home: &Home,
     settings: &Settings,
-    first: bool,
+    synced: Option<u64>,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let names = match list(place, home) {
@@ -116,7 +117,7 @@ pub(crate) fn examine(
         settings,
         all.clone(),
         names.temporary,
-        first,
+        synced,
         report,
     ) {
         Err(e) if e.is_corruption() => damaged(place, home, settings, all, e, report),
@@ -219,7 +220,7 @@ fn assemble(
     settings: &Settings,
     all: Vec<Arc<Slot>>,
     temporary: Vec<PathBuf>,
-    first: bool,
+    synced: Option<u64>,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let manifest = manifest::read(&home.ground, place)?;
@@ -245,8 +246,12 @@ fn assemble(
         log_start: manifest.manifest.log_start,
         ..Segments::default()
     };
-    let clean = first && home.evidence.clean();
-    let verdict = classify::last_segment(place, home, settings, &segments, clean, remade, report)?;
+    let known = classify::Known {
+        clean: synced.is_none() && home.evidence.clean(),
+        remade,
+        synced,
+    };
+    let verdict = classify::last_segment(place, home, settings, &segments, &known, report)?;
     Ok(found(verdict, segments, manifest, leftovers))
 }
 

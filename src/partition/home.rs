@@ -49,6 +49,9 @@ pub(crate) trait Evidence: Send + Sync {
     fn open_number(&self) -> Result<u64>;
     /// Is the log's lock still ours?
     fn held(&self) -> Result<()>;
+    /// A sync failed: the cache may hold less than was written to it, so that this boot proves nothing to a later opening. Kept
+    /// as [`record_point`](Evidence::record_point) keeps its points: by what is still written after it.
+    fn doubt(&self);
     /// Keeps a recovery point. Leaving one out costs time at the next opening, so a failure is no error.
     fn record_point(&self, point: &Point);
     fn record_checked(&self, point: &Point);

@@ -24,6 +24,7 @@ mod sync;
 mod torn;
 mod writer;
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -47,7 +48,7 @@ use segments::Segments;
 use settings::Settings;
 use writer::{After, Health, Writer};
 
-/// One ordered sequence of records. A cheap clone, `Send + Sync`.
+/// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
 /// Offsets begin at 0 and ascend; they may have gaps. Any number of threads may append and read.
 ///
@@ -67,6 +68,8 @@ use writer::{After, Health, Writer};
 #[derive(Clone)]
 pub struct Partition {
     pub(crate) inner: Arc<Inner>,
+    /// Keeps the log open, in a handle that a user holds.
+    _open: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 pub(crate) struct Inner {
@@ -132,7 +135,7 @@ impl Partition {
         settings: Settings,
         report: &mut RecoveryReport,
     ) -> Result<Partition> {
-        let found = examine::examine(&place, &home, &settings, true, report)?;
+        let found = examine::examine(&place, &home, &settings, None, report)?;
         // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
         let end = if settings.below_power() || found.work.is_none() {
             found.next
@@ -156,7 +159,15 @@ impl Partition {
             settings: RwLock::new(settings),
             gate: sync::Gate::default(),
         });
-        Ok(Partition { inner })
+        Ok(Partition { inner, _open: None })
+    }
+
+    /// The same partition, as a handle that keeps `open` with it.
+    pub(crate) fn keeping(&self, open: Arc<dyn Any + Send + Sync>) -> Partition {
+        Partition {
+            inner: Arc::clone(&self.inner),
+            _open: Some(open),
+        }
     }
 
     /// Does what opening left to do: steps 9 to 14. A damaged partition stays as it is.
@@ -412,8 +423,9 @@ impl Partition {
             used: writer.used,
             ..inner.place.clone()
         };
-        let mut found =
-            examine::examine(&place, &inner.home, &inner.settings(), false, &mut report)?;
+        let (home, settings) = (&inner.home, inner.settings());
+        let synced = Some(inner.progress.durable());
+        let mut found = examine::examine(&place, home, &settings, synced, &mut report)?;
         found.spare_below(inner.progress.end().get(), &place, &mut report);
         inner.gate.forget_failure();
         let end = found.next;

@@ -220,6 +220,7 @@ impl Inner {
     /// Fail-stop: nothing more is acknowledged here.
     pub(crate) fn stop(&self, writer: &mut Writer, cause: Arc<Error>) -> Error {
         writer.health = Health::Poisoned(Arc::clone(&cause));
+        self.home.evidence.doubt();
         self.progress.wake_all();
         Error::poisoned(Some(&self.place.at), cause)
     }
@@ -269,7 +270,7 @@ impl Inner {
         let Some(inner) = self.this.upgrade() else {
             return false;
         };
-        let partition = Partition { inner };
+        let partition = Partition { inner, _open: None };
         self.home.hand_over(match within {
             Some(within) => Job::SyncWithin(partition, within),
             None => Job::SyncNow(partition),
@@ -283,7 +284,7 @@ impl Partition {
     pub(crate) fn sync_many(partitions: &[Partition]) -> Result<()> {
         let mut result = Ok(());
         let (mut begun, mut busy) = (Vec::new(), Vec::new());
-        for Partition { inner } in partitions {
+        for Partition { inner, .. } in partitions {
             let Some(turn) = inner.gate.try_turn() else {
                 busy.push(inner);
                 continue;

@@ -54,6 +54,7 @@ impl Evidence for Known {
     fn held(&self) -> Result<()> {
         Ok(())
     }
+    fn doubt(&self) {}
     fn record_point(&self, point: &Point) {
         self.points.lock().insert(point.partition, *point);
     }

@@ -36,6 +36,12 @@ impl Last<'_> {
         } else {
             self.tail_after_power_loss(scan)?
         };
+        // What a sync of this process failed to write may be gone, from the middle of what was written since.
+        let failed_here = self.synced_here.is_some_and(|end| scan.next >= end);
+        let tail = match tail {
+            Tail::Damaged if failed_here => Tail::Suspect,
+            tail => tail,
+        };
         match (tail, self.home.on_suspect_tail) {
             (Tail::Suspect, OnSuspectTail::Damaged) => Ok(Tail::Damaged),
             (tail, _) => Ok(tail),

@@ -84,10 +84,11 @@ fn an_empty_file_and_a_directory_in_its_place_are_errors() {
     );
     storage.remove_file(path()).unwrap();
     storage.create_dir(path()).unwrap();
-    assert!(matches!(
-        SlottedFile::read(&storage, path(), KIND),
-        Err(Error::Io { .. })
-    ));
+    assert!(
+        SlottedFile::read(&storage, path(), KIND)
+            .unwrap_err()
+            .is_corruption()
+    );
 }
 
 #[test]

@@ -183,8 +183,11 @@ impl Run {
             match partition {
                 Err(Error::NotFound { .. }) if nothing => {}
                 Err(e) => return Err(format!("{key:?}: {e:?}")),
-                // A write-back that failed took what was acknowledged below `Power`, without a trace.
-                Ok(partition) if after == After::Lies && key.0 != A.0 => drop(partition),
+                // A write-back that failed took what was acknowledged below `Power`: what is there is no other record's.
+                Ok(partition) if after == After::Lies && key.0 != A.0 => {
+                    let judged = judge_offsets(&partition, history);
+                    judged.map_err(|why| format!("{key:?}: {why}"))?;
+                }
                 Ok(partition) => {
                     let lossy = after == After::PowerLoss && key.0 != A.0 || after == After::Lies;
                     let judged = judge_partition(&partition, history, lossy);
@@ -245,6 +248,27 @@ pub(crate) fn told(error: Option<&Error>) -> Told {
         None => Told::There,
         Some(Outcome::Rejected) => Told::NotThere,
         Some(_) => Told::Unknown,
+    }
+}
+
+/// Whatever was lost, no offset that was told is another record's, now or later.
+fn judge_offsets(partition: &Partition, history: &[Attempt]) -> Result<(), String> {
+    let (seen, _) = workload::read(partition).map_err(|e| format!("{e:?}"))?;
+    let told = history
+        .iter()
+        .filter_map(|append| Some((append.first?, &append.records)));
+    let told: BTreeMap<u64, &Rec> = told
+        .flat_map(|(first, records)| (first..).zip(records))
+        .collect();
+    for (offset, rec, _) in &seen {
+        if told.get(offset).is_some_and(|of| *of != rec) {
+            return Err(format!("{offset} was told of another record than {rec:?}"));
+        }
+    }
+    let next = partition.append(("after", "all"));
+    match next.map(|at| at.offset().get()) {
+        Ok(at) if told.keys().all(|told| *told < at) => Ok(()),
+        other => Err(format!("goes on at {other:?}, told: {:?}", told.keys())),
     }
 }
 
