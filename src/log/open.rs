@@ -53,6 +53,7 @@ pub(super) fn open(
         log: root.log,
         root: root.dir.clone(),
         on_suspect_tail: options.on_suspect_tail,
+        read_only: access == Access::ReadOnly,
     });
     let ledger = Ledger::open(&root.dir, &home, &mut found.report)?;
     let topics = found.open_topics(&home, &options, &mut checked)?;

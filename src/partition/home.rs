@@ -27,6 +27,8 @@ pub(crate) struct Home {
     pub(crate) log: u128,
     pub(crate) root: PathBuf,
     pub(crate) on_suspect_tail: OnSuspectTail,
+    /// Nothing is repaired, so what stands up to the last valid batch is shown as it is.
+    pub(crate) read_only: bool,
     pub(crate) tails: Arc<TailBudget>,
     encoders: Mutex<Vec<Encoder>>,
     jobs: OnceLock<Sender<Job>>,
@@ -80,6 +82,7 @@ pub(crate) struct HomeParts {
     pub(crate) log: u128,
     pub(crate) root: PathBuf,
     pub(crate) on_suspect_tail: OnSuspectTail,
+    pub(crate) read_only: bool,
 }
 
 /// Memory that the newest bytes of all partitions may take.
@@ -97,6 +100,7 @@ impl Home {
             log: parts.log,
             root: parts.root,
             on_suspect_tail: parts.on_suspect_tail,
+            read_only: parts.read_only,
             tails: TailBudget::new(TAIL_BYTES),
             encoders: Mutex::new(Vec::with_capacity(KEPT_ENCODERS)),
             jobs: OnceLock::new(),

@@ -137,7 +137,7 @@ impl Partition {
     ) -> Result<Partition> {
         let found = examine::examine(&place, &home, &settings, None, report)?;
         // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
-        let end = if settings.below_power() || found.work.is_none() {
+        let end = if settings.below_power() || found.work.is_none() || home.read_only {
             found.next
         } else {
             found.durable

@@ -112,6 +112,7 @@ impl Bench {
             log: 1,
             root: PathBuf::from("/log"),
             on_suspect_tail: OnSuspectTail::Cut,
+            read_only: false,
         });
         let place = Place {
             dir: Bench::dir(),

@@ -348,7 +348,7 @@ fn f58_a_wrong_time_index_removes_nothing() {
             .offset_for_time(Timestamp::from_millis(i64::MAX))
             .unwrap();
         assert_eq!(never, None);
-        drop(log);
+        drop((log, latest));
         expect_all(&golden, &disk, "times of zero");
     }
 }

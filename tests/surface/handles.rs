@@ -61,10 +61,15 @@ fn dropping_the_last_handle_closes_in_order_and_not_before() {
     );
     fill(&partition, 5..6);
     drop(topic);
+    assert!(
+        matches!(try_open(&disk), Err(Error::AlreadyOpen { .. })),
+        "the partition keeps it open"
+    );
+    fill(&partition, 6..7);
+    drop(partition);
     let log = open(&disk);
     assert!(log.recovery().is_empty());
-    assert_eq!(rows(&t0(&log)), numbered(0..6));
-    assert!(matches!(partition.append(("k", "v")), Err(Error::Closed)));
+    assert_eq!(rows(&t0(&log)), numbered(0..7));
 }
 
 #[test]
