@@ -141,7 +141,7 @@ impl Inner {
         self.work_for(&core)?;
         Ok(Topic {
             core,
-            _open: Arc::clone(self),
+            open: Arc::clone(self),
         })
     }
 

@@ -120,7 +120,7 @@ impl Log {
     pub fn topic(&self, name: &str) -> Result<Topic> {
         self.inner.topic(name).map(|core| Topic {
             core,
-            _open: Arc::clone(&self.inner),
+            open: Arc::clone(&self.inner),
         })
     }
 
@@ -158,7 +158,7 @@ impl Log {
         cores
             .map(|core| Topic {
                 core,
-                _open: Arc::clone(&self.inner),
+                open: Arc::clone(&self.inner),
             })
             .collect()
     }
@@ -218,7 +218,7 @@ impl Log {
             .find(|core| core.uuid() == uuid)?;
         Some(Topic {
             core,
-            _open: Arc::clone(&self.inner),
+            open: Arc::clone(&self.inner),
         })
     }
 }

@@ -37,7 +37,7 @@ use crate::record::Record;
 pub struct Topic {
     pub(super) core: Arc<TopicCore>,
     /// Keeps the log open.
-    pub(super) _open: Arc<Inner>,
+    pub(super) open: Arc<Inner>,
 }
 
 /// What an open log keeps of a topic.
@@ -247,7 +247,7 @@ impl Topic {
 
     /// A handle that keeps the log open by itself.
     fn kept(&self, partition: &Partition) -> Partition {
-        partition.keeping(Arc::clone(&self._open) as Arc<dyn Any + Send + Sync>)
+        partition.keeping(Arc::clone(&self.open) as Arc<dyn Any + Send + Sync>)
     }
 }
 

@@ -463,6 +463,6 @@ impl fmt::Debug for Partition {
         f.debug_struct("Partition")
             .field("at", &self.inner.place.at)
             .field("offsets", &self.offsets())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
