@@ -41,6 +41,14 @@ pub(crate) fn read(ground: &Ground, place: &Place) -> Result<Stored> {
     })
 }
 
+/// An earlier process may have left the manifest in the cache alone: it is durable when this returns.
+pub(crate) fn settle(ground: &Ground, stored: &mut Stored) -> Result<()> {
+    match &mut stored.file {
+        Some(file) => file.settle(&*ground.storage),
+        None => Ok(()),
+    }
+}
+
 /// Makes `manifest` the truth: durable when this returns.
 pub(crate) fn write(
     ground: &Ground,

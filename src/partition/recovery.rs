@@ -2,7 +2,7 @@
 //!
 //! The order, which the crash tests walk through (a crash in between finds the same evidence and computes the same):
 //!
-//! 1. `OPEN` of this opening, synced
+//! 1. `OPEN` of this opening, synced; config and manifest, as they were read, made durable
 //! 2. the tail to cut goes to `quarantine/`, synced, its directory too
 //! 3. the tail is cut
 //! 4. what may be in the cache alone is checked, written again in place, and synced (the cut with it); its directory too
@@ -73,6 +73,7 @@ impl Inner {
     fn do_work(&self, writer: &mut Writer, work: &mut Work) -> Result<()> {
         self.home.evidence.open_number()?; // 1
         self.owner.settle()?;
+        super::manifest::settle(&self.home.ground, &mut writer.manifest)?;
         if let Some(cut) = &work.cut {
             quarantine::keep_aside(&self.home, cut)?; // 2
             let file = self.open_for_write(&cut.file)?;

@@ -153,3 +153,43 @@ fn f08_leftovers_of_recoveries_that_were_killed_are_never_taken_for_live() {
         }
     }
 }
+
+#[test]
+fn f19_what_a_killed_recovery_left_in_the_cache_is_durable_before_an_append_rests_on_it() {
+    let steps = [
+        Topic("a", Process),
+        Append(A, 50),
+        PowerLoss(CrashModel::LostSuffix, 0),
+        Append(A, 50),
+        // The segment behind the gap is empty now, and is replaced through the manifest.
+        PowerLoss(CrashModel::LostSuffix, 0),
+        Append(A, 20),
+    ];
+    let world = World::after(1, &steps);
+    for point in 0..=world.disk.points() {
+        let killed = world.disk.crash(point, CrashModel::ProcessKill, 0);
+        let log = common::open(&killed, &world.clock).unwrap();
+        let Ok(topic) = log.topic(A.0) else { continue };
+        let told = topic
+            .partition(A.1)
+            .unwrap()
+            .append(("k", "v"))
+            .unwrap()
+            .offset();
+        for (model, seed) in [(CrashModel::LostSuffix, 0), (CrashModel::LostPages, 0)] {
+            let lost = killed.crash(killed.points(), model, seed);
+            let log = common::open(&lost, &world.clock).unwrap();
+            let next = log
+                .topic(A.0)
+                .unwrap()
+                .partition(A.1)
+                .unwrap()
+                .offsets()
+                .end;
+            assert!(
+                next > told,
+                "{told} was told, {next} is next: killed after {point}"
+            );
+        }
+    }
+}
