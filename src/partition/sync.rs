@@ -9,7 +9,9 @@
 //! After a failed sync nothing more is acknowledged from that file: the kernel may have dropped the pages and marked them
 //! clean, so that a second sync that succeeds proves nothing.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -22,11 +24,18 @@ use crate::format::state::Point;
 use crate::io::File;
 use crate::segment::Segment;
 
+/// How often a sync lets others run before it begins, at most: each time costs what those who run do.
+const GATHER_ROUNDS: usize = 16;
+
 /// Who syncs, and who waits for it.
 #[derive(Default)]
 pub(crate) struct Gate {
-    syncing: Mutex<bool>,
-    turn: Condvar,
+    /// With a condition variable of the standard library, which wakes all sleepers in one call: woken one by the other, the last
+    /// of them would come too late for the sync that begins.
+    syncing: std::sync::Mutex<bool>,
+    turn: std::sync::Condvar,
+    /// How many came to wait, ever.
+    came: AtomicUsize,
     call: Mutex<Call>,
     returned: Condvar,
 }
@@ -42,9 +51,9 @@ struct Call {
 impl Gate {
     /// The turn to sync. `None`: somebody else has synced meanwhile, or it is `done` as it is.
     fn turn_unless(&self, done: impl Fn() -> bool) -> Option<Turn<'_>> {
-        let mut syncing = self.syncing.lock();
+        let mut syncing = self.lock_syncing();
         if *syncing {
-            self.turn.wait(&mut syncing);
+            drop(self.turn.wait(syncing));
             return None;
         }
         if done() {
@@ -54,9 +63,27 @@ impl Gate {
         Some(Turn(self))
     }
 
+    fn lock_syncing(&self) -> MutexGuard<'_, bool> {
+        self.syncing.lock().unwrap_or_else(PoisonError::into_inner) // nothing is half done where it is held
+    }
+
+    /// Lets those who are about to write join the sync that begins: as long as others come to wait, and not for long.
+    fn gather(&self) {
+        let mut came = self.came.load(Ordering::Relaxed); // only how many matters
+        for _ in 0..GATHER_ROUNDS {
+            thread::yield_now();
+            thread::yield_now(); // who was woken by the last sync may need two, to run and to append
+            let now = self.came.load(Ordering::Relaxed);
+            if now == came {
+                return;
+            }
+            came = now;
+        }
+    }
+
     /// Now, or not at all.
     fn try_turn(&self) -> Option<Turn<'_>> {
-        let mut syncing = self.syncing.lock();
+        let mut syncing = self.lock_syncing();
         let free = !std::mem::replace(&mut *syncing, true);
         free.then(|| Turn(self))
     }
@@ -89,7 +116,7 @@ struct Turn<'g>(&'g Gate);
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.call_returned(None);
-        *self.0.syncing.lock() = false;
+        *self.0.lock_syncing() = false;
         self.0.turn.notify_all();
     }
 }
@@ -105,13 +132,14 @@ struct Pending {
 impl Inner {
     /// Returns when every record below `end` is synced.
     pub(crate) fn wait_durable(&self, end: u64) -> Result<()> {
+        self.gate.came.fetch_add(1, Ordering::Relaxed);
         loop {
             if self.progress.durable() >= end {
                 return Ok(());
             }
             let done = || self.progress.durable() >= end;
             if let Some(turn) = self.gate.turn_unless(done) {
-                std::thread::yield_now(); // let those who are about to write join this sync
+                self.gate.gather();
                 let synced = self.sync_once();
                 drop(turn);
                 synced?;
