@@ -1,6 +1,7 @@
 //! How fast are records taken, next to writing the same bytes with plain calls?
 //!
-//! * `append_one`: one record a call at `Process`, over one `write` of the same value a call.
+//! * `append_one`: one record a call to one partition at `Process`, over one `write` of the same value a call;
+//!   `append_one_keyed` routed by key to twelve.
 //! * `append_batch`: 500 records a call at `Process`, over plain `write`s of 1 MiB. Both write into the page cache, and the disk
 //!   catches up between the slices; `append_batch_sustained` leaves it no time, and holds both to at most 16 MiB that are not
 //!   synced, which is what a topic at `Process` keeps to.
@@ -84,6 +85,7 @@ fn append_one(run: &Run, values: &Values, value_bytes: usize) {
         mut raw,
         dir,
     } = Bed::new(Durability::Process, 1);
+    let partition = topic.partition(0).unwrap();
     let records = run.size(SLICE);
     let (mut ours_pause, mut raw_pause) = (Every::new(128), Every::new(128));
     let result = duel(
@@ -95,7 +97,7 @@ fn append_one(run: &Run, values: &Values, value_bytes: usize) {
             rate(records, || {
                 for i in 0..records {
                     let value = values.get(i, value_bytes);
-                    topic.append(Record::keyless(value)).unwrap();
+                    partition.append(Record::keyless(value)).unwrap();
                 }
             })
         },

@@ -16,54 +16,63 @@ pub trait IntoBytes<'a> {
 }
 
 impl<'a> IntoBytes<'a> for &'a str {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Borrowed(self.as_bytes())
     }
 }
 
 impl<'a> IntoBytes<'a> for String {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Owned(String::into_bytes(self))
     }
 }
 
 impl<'a> IntoBytes<'a> for &'a String {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Borrowed(self.as_bytes())
     }
 }
 
 impl<'a> IntoBytes<'a> for &'a [u8] {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Borrowed(self)
     }
 }
 
 impl<'a, const N: usize> IntoBytes<'a> for &'a [u8; N] {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Borrowed(self)
     }
 }
 
 impl<'a> IntoBytes<'a> for Vec<u8> {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Owned(self)
     }
 }
 
 impl<'a> IntoBytes<'a> for &'a Vec<u8> {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Borrowed(self)
     }
 }
 
 impl<'a> IntoBytes<'a> for Cow<'a, [u8]> {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         self
     }
 }
 
 impl<'a> IntoBytes<'a> for Cow<'a, str> {
+    #[inline]
     fn into_bytes(self) -> Cow<'a, [u8]> {
         match self {
             Cow::Borrowed(s) => s.into_bytes(),

@@ -15,6 +15,15 @@ const MORE: u8 = 0x80;
 /// Appends `v`.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, v: u64) {
+    if v < u64::from(MORE) {
+        out.push(v as u8); // nearly always, and this much is inlined
+    } else {
+        put_long(out, v);
+    }
+}
+
+#[inline(never)]
+fn put_long(out: &mut Vec<u8>, v: u64) {
     let mut rest = v;
     while rest >= u64::from(MORE) {
         out.push(rest as u8 | MORE);

@@ -11,6 +11,7 @@ use crate::offset::{Offset, Position, TopicPartition};
 impl Error {
     /// What the operating system answered to `call` on `file`. A full disk, quota or file size is [`Error::NoSpace`], a
     /// file system that takes no writes [`Error::ReadOnly`], anything else [`Error::Io`].
+    #[cold]
     pub(crate) fn io(call: &'static str, file: &Path, source: io::Error) -> Error {
         match source.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
@@ -30,6 +31,7 @@ impl Error {
 
     /// A sync of `file` failed. It is not [`Error::NoSpace`] even for want of space: what was to be synced is lost or not, and
     /// trying again proves nothing.
+    #[cold]
     pub(crate) fn failed_sync(file: &Path, source: io::Error) -> Error {
         Error::Io {
             call: "sync",
@@ -40,6 +42,7 @@ impl Error {
     }
 
     /// Bytes of `file`, from `byte` on, are not those that were written; `lost` is what they held, where that is known.
+    #[cold]
     pub(crate) fn corruption(
         file: &Path,
         byte: u64,
@@ -53,6 +56,7 @@ impl Error {
     }
 
     /// The partition ends elsewhere than the writer expected.
+    #[cold]
     pub(crate) fn conflict(at: &TopicPartition, expected_end: Offset, actual_end: Offset) -> Error {
         Error::Conflict {
             at: Box::new(at.clone()),
@@ -62,6 +66,7 @@ impl Error {
     }
 
     /// The damage that a partition was found with, told once more; of any other kind, that it stopped the partition.
+    #[cold]
     pub(crate) fn again(at: &TopicPartition, cause: &Arc<Error>) -> Error {
         match &**cause {
             Error::Corruption { file, byte, lost } => Error::Corruption {
@@ -74,6 +79,7 @@ impl Error {
     }
 
     /// `file` is of a format that this build does not know.
+    #[cold]
     pub(crate) fn incompatible(file: &Path, found: u32, supported: u32) -> Error {
         Error::Incompatible {
             file: file.into(),
@@ -85,6 +91,7 @@ impl Error {
 
     /// Adds which records could not be read, for a layer that knows it when the layer below does not. An error that has
     /// no place for it, or has it already, stays as it is.
+    #[cold]
     pub(crate) fn missing(mut self, at: &TopicPartition, records: Range<Offset>) -> Error {
         if let Error::Corruption { lost: missing, .. }
         | Error::Incompatible {
@@ -99,6 +106,7 @@ impl Error {
         self
     }
 
+    #[cold]
     pub(crate) fn invalid(setting: &'static str, why: impl Into<Box<str>>) -> Error {
         Error::InvalidSetting {
             setting,
@@ -106,6 +114,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(crate) fn invalid_name(name: &str, why: &'static str) -> Error {
         Error::InvalidName {
             name: name.into(),
@@ -113,6 +122,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(crate) fn not_found(what: &'static str, name: &str) -> Error {
         Error::NotFound {
             what,
@@ -120,6 +130,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(crate) fn already_exists(what: &'static str, name: &str) -> Error {
         Error::AlreadyExists {
             what,
@@ -128,6 +139,7 @@ impl Error {
     }
 
     /// The sound record at `at` is not what the caller wants.
+    #[cold]
     pub(crate) fn decode(at: Position, source: impl Into<BoxError>) -> Error {
         Error::Decode {
             at: Box::new(at),
@@ -136,6 +148,7 @@ impl Error {
     }
 
     /// Appends are refused since `cause`; `None` for the journal or the whole log.
+    #[cold]
     pub(crate) fn poisoned(at: Option<&TopicPartition>, cause: Arc<Error>) -> Error {
         Error::Poisoned {
             at: at.cloned().map(Box::new),
@@ -144,6 +157,7 @@ impl Error {
     }
 
     /// The write may or may not be there, since `source`; `None` for a transaction. (Not yet decided.)
+    #[cold]
     pub(crate) fn indeterminate(at: Option<&TopicPartition>, source: impl Into<BoxError>) -> Error {
         Error::Indeterminate {
             at: at.cloned().map(Box::new),

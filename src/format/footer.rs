@@ -1,7 +1,8 @@
 //! The footer of a sealed segment: what it holds, and that it is complete.
 
 use super::Bad;
-use super::segment::{ACCUMULATOR_LEN, Accumulator, Link};
+use super::accumulator::{ACCUMULATOR_LEN, Accumulator};
+use super::segment::Link;
 use super::wire::{Reader, Seed, overwrite, put_u8, put_u16, put_u32, put_u64};
 
 /// The first two bytes of a footer; not those of a record batch.

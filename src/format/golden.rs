@@ -4,6 +4,7 @@
 
 mod make;
 
+use super::accumulator::Accumulator;
 use super::batch::{BatchHeader, HEADER_LEN, Seed};
 use super::body::{check_body_crc, validate};
 use super::compress::{Codec, decompress};
@@ -11,7 +12,7 @@ use super::extension::Extension;
 use super::index::Index;
 use super::names;
 use super::root::{Catalogue, FormatFile, Manifest, feature};
-use super::segment::{Accumulator, Footer, SegmentHeader};
+use super::segment::{Footer, SegmentHeader};
 use super::slots::{SlotFile, decode_slots};
 use super::state::{self, Entry};
 use super::topic::TopicDescription;

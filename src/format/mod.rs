@@ -160,6 +160,7 @@
     )
 )]
 
+pub(crate) mod accumulator;
 pub(crate) mod batch;
 pub(crate) mod body;
 pub(crate) mod compress;

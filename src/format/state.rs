@@ -1,7 +1,7 @@
 //! The `STATE` file: what was opened, synced and closed, as entries that are only appended.
 
 use super::Bad;
-use super::segment::Accumulator;
+use super::accumulator::Accumulator;
 use super::wire::{
     Reader, Seed, decode_head, encode_head, overwrite, put_i128, put_u8, put_u16, put_u32, put_u64,
     put_u128,

@@ -1,16 +1,28 @@
 //! Reading and writing little-endian numbers, with every length checked; and the one checksum of the format.
 
+use std::sync::LazyLock;
+
+use crc32fast::Hasher;
+
 use super::Bad;
 use crate::varint;
 
 /// The CRC-32 (IEEE, as in zlib) of these bytes.
 pub(crate) fn crc(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
+    let mut hasher = hasher();
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// A new hasher is made by asking the processor what it can, which takes longer than to sum a short record: so it is asked once.
+fn hasher() -> Hasher {
+    static NEW: LazyLock<Hasher> = LazyLock::new(Hasher::new);
+    NEW.clone()
 }
 
 /// The checksum of more bytes, going on where another one ended.
 pub(crate) fn crc_onward(crc: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
+    let mut hasher = Hasher::new_with_initial(crc);
     hasher.update(bytes);
     hasher.finalize()
 }
@@ -39,7 +51,7 @@ impl Seed {
 
     /// The checksum of these parts, one after the other.
     pub(crate) fn crc(self, parts: &[&[u8]]) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
+        let mut hasher = hasher();
         if !planted!(SEED_WITHOUT_PLACE) {
             hasher.update(&self.0);
         }
@@ -58,7 +70,7 @@ impl Seed {
         let (front, back) = whole.split_at_mut(SEED_LEN);
         front.copy_from_slice(&self.0);
         back.copy_from_slice(run);
-        let mut hasher = crc32fast::Hasher::new();
+        let mut hasher = hasher();
         hasher.update(&whole);
         if !behind.is_empty() {
             hasher.update(behind);
@@ -281,7 +293,7 @@ pub(crate) fn decode_head(
 
 /// Over everything but the checksum itself.
 fn head_crc(head: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
+    let mut hasher = hasher();
     hasher.update(head.get(..12).unwrap_or_default());
     hasher.update(head.get(HEAD_FIXED_LEN..).unwrap_or_default());
     hasher.finalize()

@@ -80,6 +80,9 @@ impl Router {
 
     /// Each partition in turn, cyclically, so that tests repeat.
     pub(super) fn turn(&self) -> PartitionId {
+        if self.partitions == 1 {
+            return PartitionId::new(0);
+        }
         // Relaxed: only the spread matters. Wrapping at 2³² may repeat or skip a few partitions once.
         PartitionId::new(self.turn.fetch_add(1, Ordering::Relaxed) % self.partitions)
     }

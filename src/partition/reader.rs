@@ -4,6 +4,7 @@
 //! covers is in the snapshot and in the file before the end is published.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::segments::{Joint, Segments, Slot, lost};
 use super::{Inner, Partition};
@@ -139,6 +140,9 @@ impl Cursor {
                     here.position = position;
                     here.by_index = false;
                     here.reach = None;
+                    if segments.tail.is_none() && chunk.next().get() >= end {
+                        inner.tail_wanted.store(true, Ordering::Relaxed); // a hint to the writer, no more
+                    }
                     return Ok(Some(chunk));
                 }
                 Err(damage) => self.not_read(damage)?,

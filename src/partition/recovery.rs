@@ -47,7 +47,17 @@ impl Inner {
     }
 
     /// Steps 9 to 14, if they are not done. No space leaves them for later: the partition is read meanwhile.
+    #[inline]
     pub(crate) fn finish_work(&self, writer: &mut Writer) -> Result<()> {
+        if writer.work.is_some() {
+            self.finish(writer)
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn finish(&self, writer: &mut Writer) -> Result<()> {
         let Some(mut work) = writer.work.take() else {
             return Ok(());
         };
@@ -173,6 +183,7 @@ impl Inner {
     }
 
     /// Opens the last segment for writing.
+    #[cold]
     fn wake_rear(&self, writer: &mut Writer) -> Result<()> {
         let Rear::Resting {
             segment,
@@ -190,14 +201,10 @@ impl Inner {
             .open(&segment.handle, OpenMode::Write);
         let file = file.map_err(|e| Error::io("open", segment.path(), e))?;
         let (segment, len) = (Arc::clone(segment), *len);
-        let active = ActiveSegment::resume(Arc::clone(&segment), file, len, *next, *accumulator);
+        let active = ActiveSegment::resume(segment, file, len, *next, *accumulator);
         writer.synced = len;
         writer.pointed = len;
         writer.checked = len;
-        let tail = self.keep_tail(writer, segment.stream_start.unwrap_or(0) + len);
-        self.change_segments(|segments| {
-            segments.tail = tail;
-        });
         writer.rear = Rear::Active(active);
         Ok(())
     }

@@ -73,6 +73,7 @@ impl Inner {
     }
 
     /// Seals the active segment (steps 1 and 2); the next one begins at `next_base`.
+    #[cold]
     pub(crate) fn seal_active(&self, writer: &mut Writer, next_base: u64) -> Result<()> {
         if let Err(cause) = self.gate.settled() {
             return Err(self.stop(writer, cause));
@@ -110,6 +111,7 @@ impl Inner {
     }
 
     /// The next segment, or the first (steps 3 to 5).
+    #[cold]
     pub(crate) fn begin_segment(&self, writer: &mut Writer, settings: &Settings) -> Result<()> {
         let Rear::Closed(last) = &writer.rear else {
             return Ok(());
@@ -206,12 +208,9 @@ impl Inner {
         writer.checked = active.len;
         writer.sync_asked = false;
         let slot = Arc::new(Slot::of(Arc::clone(&active.segment)));
-        let start = active.segment.stream_start.unwrap_or(0);
-        let tail = self.keep_tail(writer, start);
         self.change_segments(|segments| {
             segments.slots.push(slot);
             segments.gap_from = None;
-            segments.tail = tail;
         });
         writer.rear = Rear::Active(active);
         self.keep_point(writer);
@@ -242,6 +241,7 @@ impl Inner {
 
     /// An empty active segment is never sealed: one that cannot serve is replaced by one that begins at `base`. New file,
     /// synced, then the manifest (the commit point), then the old one is removed.
+    #[cold]
     pub(crate) fn replace_empty(
         &self,
         writer: &mut Writer,

@@ -10,6 +10,7 @@
 //! 6. published at once below `Power`; else synced after the lock is released, and then published
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Inner;
@@ -18,9 +19,9 @@ use super::manifest::Stored;
 use super::settings::{Durability, Settings};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::accumulator::Accumulator;
 use crate::format::batch::NO_WATERMARK;
 use crate::format::encoder::{Encoder, Place};
-use crate::format::segment::Accumulator;
 use crate::format::state::Point;
 use crate::offset::Offset;
 use crate::segment::Segment;
@@ -39,7 +40,7 @@ pub(crate) struct Writer {
     pub(crate) work: Option<Work>,
     pub(crate) manifest: Stored,
     pub(crate) used: bool,
-    /// The ring of newest bytes, as in the list of segments.
+    /// The ring of newest bytes while somebody reads there, as in the list of segments.
     pub(crate) tail: Option<Arc<Tail>>,
     /// Bytes of the active segment that are synced.
     pub(crate) synced: u64,
@@ -48,6 +49,15 @@ pub(crate) struct Writer {
     pub(crate) checked: u64,
     /// A sync has been asked for and has not begun.
     pub(crate) sync_asked: bool,
+    /// Taken by who is at it.
+    pub(crate) desk: Option<Box<Desk>>,
+}
+
+/// Where a small record is encoded.
+pub(crate) struct Desk {
+    pub(crate) encoder: Encoder,
+    /// The partition's.
+    pub(crate) settings: Arc<Settings>,
 }
 
 /// The end of the list of segments.
@@ -109,17 +119,17 @@ impl Writer {
     /// The end of the last segment as a recovery point.
     pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
         let (segment, position, accumulator) = match &self.rear {
-            Rear::Active(active) => (&active.segment, active.len, &active.accumulator),
+            Rear::Active(active) => (&active.segment, active.len, active.accumulator()),
             Rear::Resting {
                 segment,
                 len,
                 accumulator,
                 ..
-            } => (segment, *len, accumulator),
+            } => (segment, *len, *accumulator),
             Rear::Closed(last) => {
                 let segment = last.as_ref()?;
                 let footer = &segment.seal()?.footer;
-                (segment, footer.file_len(), &footer.accumulator)
+                (segment, footer.file_len(), footer.accumulator)
             }
         };
         Some(Point {
@@ -130,7 +140,7 @@ impl Writer {
             generation: segment.header.generation,
             position,
             offset: self.next,
-            accumulator: *accumulator,
+            accumulator,
             journal_position: 0,
             manifest_generation: self.manifest.generation,
         })
@@ -155,17 +165,28 @@ impl Inner {
             drop(writer);
             return Err(self.conflict(settings, expected, actual));
         }
-        let append_ms = self.append_time(&writer, settings, encoder)?;
-        self.make_room(&mut writer, settings, encoder)?;
+        self.append_here(&mut writer, encoder, settings)
+    }
+
+    /// Steps 3 to 6, for a writer that is ready.
+    pub(crate) fn append_here(
+        &self,
+        writer: &mut Writer,
+        encoder: &mut Encoder,
+        settings: &Settings,
+    ) -> Result<(u64, After)> {
+        let append_ms = self.append_time(writer, settings, encoder)?;
+        self.make_room(writer, settings, encoder)?;
         let first = writer.next;
-        self.write(&mut writer, encoder, append_ms, settings.index_interval)?;
+        self.write(writer, encoder, append_ms, settings.index_interval)?;
         writer.last_append = append_ms;
-        let after = self.after_append(&mut writer, settings);
+        let after = self.after_append(writer, settings);
         Ok((first, after))
     }
 
     /// Refused because the partition ends elsewhere. The answer rests on records that may not be at their level yet, so it
     /// waits for them: a loser never learns a state that can un-happen.
+    #[cold]
     fn conflict(&self, settings: &Settings, expected: u64, actual: u64) -> Error {
         if settings.durability == Durability::Power
             && let Err(e) = self.wait_durable(actual)
@@ -235,8 +256,16 @@ impl Inner {
             let error = Error::io("write", active.segment.path(), failed.source);
             return Err(self.write_failed(writer, error, failed.stuck));
         }
+        let stream = active.segment.stream_start.unwrap_or(0) + active.len;
+        let enough = match &writer.tail {
+            Some(tail) => tail.is_read(),
+            None => !self.tail_wanted.load(Ordering::Relaxed),
+        };
+        if !enough {
+            self.change_tail(&mut writer.tail, active);
+        }
         if let Some(tail) = &writer.tail {
-            tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
+            tail.push(stream, bytes);
         }
         active.take(encoder, index_every);
         writer.next = active.next;
@@ -244,6 +273,7 @@ impl Inner {
     }
 
     /// A write that failed leaves nothing behind, or stops the partition.
+    #[cold]
     fn write_failed(&self, writer: &mut Writer, error: Error, stuck: bool) -> Error {
         if !stuck {
             return error;
@@ -276,11 +306,7 @@ impl Inner {
                 .saturating_sub(writer.checked.max(writer.pointed))
                 >= CHECKED_EVERY
         {
-            let at = active.len;
-            if let Some(point) = writer.point(self) {
-                self.home.evidence.record_checked(&point);
-            }
-            writer.checked = at;
+            self.keep_checked(writer);
         }
         match settings.durability {
             Durability::Interval { bytes, .. } if unsynced >= bytes => After::Bound(bytes),
@@ -291,8 +317,18 @@ impl Inner {
         }
     }
 
+    /// Notes in the state file how far the segment is right as it was written.
+    #[cold]
+    fn keep_checked(&self, writer: &mut Writer) {
+        if let Some(point) = writer.point(self) {
+            self.home.evidence.record_checked(&point);
+            writer.checked = point.position;
+        }
+    }
+
     /// Asks the maintenance thread, once until it begins. Without one, `Interval` is as good as the host's calls, and the
     /// bytes are kept here.
+    #[cold]
     fn ask_for_sync(&self, writer: &mut Writer, within: Option<Duration>) -> After {
         if writer.sync_asked {
             return After::Nothing;

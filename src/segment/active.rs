@@ -8,10 +8,11 @@ use super::handle::{Handle, too_many_files};
 use super::{Ground, Seal, Segment, scan};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
+use crate::format::accumulator::{Accumulator, Running};
 use crate::format::encoder::Encoder;
 use crate::format::footer::Footer;
 use crate::format::names;
-use crate::format::segment::{Accumulator, SEGMENT_HEADER_LEN, SegmentHeader};
+use crate::format::segment::{SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{File, OpenMode, write_full};
 use crate::offset::TopicPartition;
 
@@ -23,7 +24,7 @@ pub(crate) struct ActiveSegment {
     pub(crate) len: u64,
     /// Offset after the last record in it.
     pub(crate) next: u64,
-    pub(crate) accumulator: Accumulator,
+    accumulator: Running,
     /// Where the last index entry points.
     indexed_at: Option<u64>,
 }
@@ -81,7 +82,7 @@ impl ActiveSegment {
             file,
             len: SEGMENT_HEADER_LEN as u64,
             next,
-            accumulator: Accumulator::default(),
+            accumulator: Running::from(Accumulator::default()),
             indexed_at: None,
         })
     }
@@ -100,9 +101,14 @@ impl ActiveSegment {
             file,
             len,
             next,
-            accumulator,
+            accumulator: Running::from(accumulator),
             indexed_at: None,
         }
+    }
+
+    /// What its batches add up to.
+    pub(crate) fn accumulator(&self) -> Accumulator {
+        self.accumulator.sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -114,6 +120,7 @@ impl ActiveSegment {
         write_full(&*self.file, bytes, self.len).map_err(|source| self.roll_back(source))
     }
 
+    #[cold]
     fn roll_back(&self, source: io::Error) -> WriteFailed {
         if planted!(NO_ROLLBACK) {
             return WriteFailed {
@@ -142,7 +149,7 @@ impl ActiveSegment {
         {
             self.indexed_at = Some(self.len);
             self.segment
-                .note_place(scan::place(batch, self.len, &self.accumulator));
+                .note_place(scan::place(batch, self.len, self.accumulator.times()));
         }
         self.len += batch.total_len();
         self.next =
@@ -158,7 +165,7 @@ impl ActiveSegment {
             last: self.next.checked_sub(1).filter(|_| !self.is_empty()),
             next_base,
             sparse: false,
-            accumulator: self.accumulator,
+            accumulator: self.accumulator.sum(),
             position: self.len,
         };
         let bytes = footer.encode(self.segment.header.salt);

@@ -9,11 +9,12 @@ use std::ops::Range;
 use super::index::{Index, Place};
 use super::read::{Flaw, check};
 use super::{Ground, Segment, Why};
+use crate::format::accumulator::Accumulator;
 use crate::format::batch::{self, BatchHeader, HEADER_LEN, SYNC};
 use crate::format::body;
 use crate::format::extension::Extension;
 use crate::format::footer::{FOOTER_LEN, FOOTER_SYNC, Footer};
-use crate::format::segment::{Accumulator, SegmentHeader};
+use crate::format::segment::SegmentHeader;
 use crate::format::wire::Seed;
 use crate::io::{File, read_full};
 

@@ -16,11 +16,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 const WORD: u64 = 8;
 
+/// So many times over a ring is filled without being read.
+const UNREAD_LAPS: u64 = 16;
+
 /// A ring over the last bytes written to one partition.
 pub(crate) struct Tail {
     words: Box<[AtomicU64]>,
     floor: AtomicU64,
     head: AtomicU64,
+    /// Where the head was when bytes were last taken, about.
+    read_at: AtomicU64,
     budget: Arc<TailBudget>,
 }
 
@@ -63,12 +68,20 @@ impl Tail {
             words,
             floor: AtomicU64::new(start),
             head: AtomicU64::new(start),
+            read_at: AtomicU64::new(start),
             budget: Arc::clone(budget),
         })
     }
 
     fn capacity(&self) -> u64 {
         self.words.len() as u64 * WORD
+    }
+
+    /// Did somebody take bytes lately? If not, the ring is not worth being filled.
+    pub(crate) fn is_read(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        let unread = head.saturating_sub(self.read_at.load(Ordering::Relaxed));
+        unread < UNREAD_LAPS * self.capacity()
     }
 
     /// Adds `bytes`, which begin at stream position `at`. Called by the one writer only.
@@ -116,7 +129,11 @@ impl Tail {
         }
         if !rest.is_empty() {
             // What stands behind them in that word is not held, see `push`.
-            self.word(at).store(word_of(rest), Ordering::Relaxed);
+            let word = match bytes.last_chunk() {
+                Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+                None => word_of(rest),
+            };
+            self.word(at).store(word, Ordering::Relaxed);
         }
     }
 
@@ -158,8 +175,12 @@ impl Tail {
     /// Copies the bytes at stream position `at`; `false` if they are not, or no longer, all held (what was copied is void).
     pub(crate) fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         let end = at + into.len() as u64;
-        if end > self.head.load(Ordering::Acquire) || at < self.floor.load(Ordering::Relaxed) {
+        let head = self.head.load(Ordering::Acquire);
+        if end > head || at < self.floor.load(Ordering::Relaxed) {
             return false;
+        }
+        if head.saturating_sub(self.read_at.load(Ordering::Relaxed)) > self.capacity() {
+            self.read_at.store(head, Ordering::Relaxed); // seldom, so that readers do not fight for it
         }
         self.load(at, into);
         fence(Ordering::Acquire); // pairs with the Release fence in `push`

@@ -1,6 +1,7 @@
 //! Makes the files of the golden log.
 
 use crate::clock::Timestamp;
+use crate::format::accumulator::Accumulator;
 use crate::format::batch::{BatchHeader, MIXED_TIMES, NO_WATERMARK, Seed};
 use crate::format::body::records;
 use crate::format::compress::Codec;
@@ -12,9 +13,7 @@ use crate::format::ledger::{self, GroupPosition, encode_group_position, kind};
 use crate::format::root::{
     Catalogue, CatalogueEntry, FormatFile, Manifest, Swap, TopicState, feature,
 };
-use crate::format::segment::{
-    Accumulator, Footer, GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader,
-};
+use crate::format::segment::{Footer, GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::slots::{SlotFile, encode_file, encode_slot, slot_position};
 use crate::format::state::{self, Entry, Point};
 use crate::format::topic::{AgeBy, CompactionFields, Level, TopicDescription};

@@ -1,7 +1,7 @@
 //! What `STATE` promises when it is written: entries survive or cost time, a rewrite keeps what counts.
 
 use super::*;
-use crate::format::segment::Accumulator;
+use crate::format::accumulator::Accumulator;
 use crate::io::memory::Memory;
 use crate::log::root::Access;
 
