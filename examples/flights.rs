@@ -1,4 +1,4 @@
-//! Does it keep its word when the process is killed? A year of flights, three groups of readers, and two kills in the middle.
+//! Does it keep its word when the process is killed? Flights, three groups of readers, and two kills in the middle.
 //!
 //! `cargo run --release --example flights [flights.csv]`, without a path on the excerpt in `examples/data`.
 //!

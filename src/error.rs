@@ -61,7 +61,7 @@ pub enum Error {
         why: &'static str,
     },
     /// There is none of that name. Create it, or correct the name.
-    #[error("there is no {what} {name:?}: create it first or correct the name")]
+    #[error("there is no {what} {name:?}")]
     #[non_exhaustive]
     NotFound {
         /// What was looked for, such as `topic`.
@@ -121,10 +121,8 @@ pub enum Error {
         /// The times that are allowed; the end is not.
         allowed: Box<Range<Timestamp>>,
     },
-    /// A bound that is no error of any single record: the last offset, the bytes of a transaction. Nothing was written.
-    #[error(
-        "`{setting}` allows {limit} and no more: do less at once or raise it where it can be raised"
-    )]
+    /// A bound that is no error of any single record: the last offset, the records of one batch. Nothing was written.
+    #[error("no more than {limit} {setting}")]
     #[non_exhaustive]
     LimitExceeded {
         /// What is bounded.
@@ -199,9 +197,10 @@ pub enum Error {
         why: FencedBy,
     },
     /// `commit()` within a loop that takes the records of the last batch out of it: it would commit what was not handled yet.
-    /// Use `commit_through` there, or commit after the loop.
+    /// Use `commit_through` there, or commit after the loop. (The next `poll` counts them as returned: whoever leaves the loop
+    /// early and wants them again seeks back first.)
     #[error(
-        "{left} records of the last batch were not taken yet: commit after the loop or use `commit_through`"
+        "{left} records of the last batch were not taken: use `commit_through` for those that were, or seek back to the others"
     )]
     #[non_exhaustive]
     BatchUnfinished {
@@ -234,8 +233,8 @@ pub enum Error {
         group: Box<str>,
     },
     /// Stored bytes are not those that were written. Other partitions, and the valid ranges of this one, can be read;
-    /// `Log::plan_repair` says what a repair would lose.
-    #[error("{} is damaged at byte {byte}{}: see `Log::plan_repair`", file.display(), facts::Lost(lost))]
+    /// the error names what cannot.
+    #[error("{} is damaged at byte {byte}{}: the rest can be read, and writing here waits for a repair", file.display(), facts::Lost(lost))]
     #[non_exhaustive]
     Corruption {
         /// The damaged file.
@@ -332,7 +331,7 @@ pub enum Error {
     #[error("what was written to {} {}: reopen the log to see", facts::Whose(at), if *decided { "will be there" } else { "may or may not be there" })]
     #[non_exhaustive]
     Indeterminate {
-        /// The partition; `None` for a transaction.
+        /// The partition; `None` if it is several, as in a transaction or a [`Topic::append_all`](crate::Topic::append_all).
         at: Option<Box<TopicPartition>>,
         /// Is it certain that the write will be there?
         decided: bool,

@@ -52,12 +52,25 @@
 //! | [`Interval`](Durability::Interval) | as `Process`; a sync follows within `time` or `bytes` | every acknowledged record | a prefix; the lost tail is at most the last `time` (and one pass of syncs) or `bytes` |
 //! | [`Power`](Durability::Power) (default) | data synced, and every new directory entry up to the root | every acknowledged record | every acknowledged record |
 //!
-//! At every level readers see only what is acknowledged, a batch is there as a whole or not at all, and damage is an error that
-//! names the file and the byte.
+//! At every level a record is seen only when it is as safe as its level promises, a batch is there as a whole or not at all, and
+//! damage is an error that names the file and the byte. Committed offsets are handed to the operating system at once and synced
+//! soon after, by the log's thread: losing one to a power cut repeats work, it loses none.
+//!
+//! # Errors that any call can give
+//!
+//! Every call on a closed log is [`Error::Closed`], every write to one that was opened to be read is [`Error::ReadOnly`], and a log
+//! whose directory was taken from it writes no more ([`Error::Poisoned`]). Where a list of errors below names the disk, that is
+//! [`Error::Io`], [`Error::NoSpace`], [`Error::Corruption`], [`Error::Poisoned`].
+//!
+//! # Not there yet
+//!
+//! A group has one member, topics cannot be deleted or changed, and nothing removes or compacts old records: `Retention` and
+//! `Compaction` are stored only.
 //!
 //! # Features
 //!
-//! `lz4` and `zstd` compress record batches. `testing` adds storage that crashes where a test says, and a clock that it moves.
+//! `lz4` and `zstd` compress record batches; a log with a topic that is compressed so cannot be opened by a build without it.
+//! `testing` adds storage that crashes where a test says, and a clock that it moves.
 
 pub(crate) mod varint;
 

@@ -135,6 +135,13 @@ fn a_group_has_one_member_and_a_dropped_one_gives_up_its_place() {
 fn join_refuses_what_cannot_be() {
     let log = log_with("orders", 1, 1);
     let group = log.group("g");
+    assert!(matches!(
+        group.subscribe([""; 0]).join(),
+        Err(Error::InvalidSetting {
+            setting: "subscribe",
+            ..
+        })
+    ));
     let zero = group.subscribe(["orders"]).max_poll_records(0).join();
     assert!(matches!(
         zero,
@@ -370,4 +377,59 @@ fn damage_in_one_partition_halts_that_one_only() {
     assert_eq!(errors.len(), 1);
     assert_eq!(seen[&1], 40);
     assert!(seen[&0] < 40 && seen[&0] > 30, "{seen:?}");
+}
+
+#[test]
+fn damage_in_a_topic_that_is_called_like_the_ledger_hides_no_commit() {
+    let disk = Disk::new();
+    let log = Log::builder().open_on(&disk).unwrap();
+    fill(&log, "orders", 1, 3);
+    fill(&log, "__ledger", 1, 3);
+    let mut consumer = join(&log, "g", "orders");
+    drain(&mut consumer);
+    consumer.commit().unwrap();
+    consumer.close().unwrap();
+    log.close().unwrap();
+    let mut segments = disk.files().into_iter().map(|(path, _)| path);
+    let theirs = segments
+        .find(|path| {
+            path.to_string_lossy().contains("topics/__ledger")
+                && path.extension().is_some_and(|e| e == "log")
+        })
+        .unwrap();
+    disk.flip_bit(&theirs, 8 * 20).unwrap();
+    disk.flip_bit("/log/STATE", 8 * 20).unwrap(); // so that opening looks
+    let log = Log::builder().open_on(&disk).unwrap();
+    assert!(!log.recovery().is_empty());
+    assert_eq!(drain(&mut join(&log, "g", "orders")), [""; 0]);
+}
+
+#[test]
+fn a_topic_whose_commits_cannot_be_read_is_not_taken_for_one_that_is_missing() {
+    let disk = Disk::new();
+    let log = Log::builder().open_on(&disk).unwrap();
+    fill(&log, "a", 1, 1);
+    let mut consumer = join(&log, "g", "a");
+    drain(&mut consumer);
+    consumer.commit().unwrap();
+    consumer.close().unwrap();
+    log.close().unwrap();
+    let files = disk.files().into_iter();
+    let (ledger, len) = files
+        .filter(|(path, _)| path.extension().is_some_and(|e| e == "log"))
+        .find(|(path, _)| path.to_string_lossy().contains("ledger"))
+        .unwrap();
+    disk.flip_bit(&ledger, 8 * (len - 5)).unwrap();
+    let log = Log::builder().open_on(&disk).unwrap();
+    let mut consumer = join(&log, "g", "b");
+    assert!(
+        consumer.poll(Duration::ZERO).unwrap().is_empty(),
+        "there is no such topic"
+    );
+    fill(&log, "b", 2, 2);
+    for _ in 0..3 {
+        let error = consumer.poll(Duration::ZERO).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Corruption { .. }), "{error:?}");
+        assert!(consumer.assignment().is_empty());
+    }
 }

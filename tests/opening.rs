@@ -329,3 +329,20 @@ fn background_syncs_do_not_keep_a_log_from_closing() {
         Offset::new(200)
     );
 }
+
+#[test]
+fn a_log_that_is_not_there_cannot_be_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in [dir.path().to_path_buf(), dir.path().join("none")] {
+        let error = Log::open_read_only(&path).unwrap_err();
+        assert!(
+            matches!(error, Error::NotFound { what: "log", .. }),
+            "{error:?}"
+        );
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            0,
+            "nothing was made"
+        );
+    }
+}

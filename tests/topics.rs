@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thalweg::testing::Disk;
-use thalweg::{Compaction, Error, FindingKind, Log, Partitioner, Record, TopicConfig};
+use thalweg::{Compaction, Durability, Error, FindingKind, Log, Partitioner, Record, TopicConfig};
 
 fn values(log: &Log, topic: &str) -> Vec<String> {
     let topic = log.topic(topic).unwrap();
@@ -46,6 +46,17 @@ fn what_was_set_and_cannot_change_must_agree() {
     ));
     let again = log.create_topic("orders", TopicConfig::new());
     assert!(matches!(again, Err(Error::AlreadyExists { .. })));
+    // A program that asks for more safety than the topic has must not run without it.
+    let fast = TopicConfig::new().durability(Durability::Process);
+    log.create_topic("clicks", fast.clone()).unwrap();
+    log.topic_or_create("clicks", fast.clone()).unwrap();
+    let safer = TopicConfig::new().durability(Durability::Power);
+    assert!(matches!(
+        log.topic_or_create("clicks", safer),
+        Err(Error::ConfigMismatch { setting: "durability", stored, .. }) if &*stored == "Process"
+    ));
+    let safe = log.topic_or_create("orders", fast).unwrap();
+    assert_eq!(safe.settings().durability, Durability::Power);
     assert!(matches!(log.topic("sales"), Err(Error::NotFound { .. })));
 }
 

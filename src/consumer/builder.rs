@@ -87,6 +87,9 @@ impl ConsumerBuilder {
     /// [`Error::LimitExceeded`] while the group has a member (in this version, one); [`Error::Corruption`] where damage may
     /// hide a committed offset.
     pub fn join(self) -> Result<Consumer> {
+        if self.topics.is_empty() {
+            return Err(Error::invalid("subscribe", "needs at least one topic"));
+        }
         if self.max_poll_records == 0 {
             return Err(Error::invalid("max_poll_records", "must be 1 or more"));
         }

@@ -65,30 +65,34 @@ impl Member {
     /// Takes in the partitions of subscribed topics that exist by now.
     fn find_topics(&mut self, start: StartFrom) -> Result<()> {
         // Before the look: what changes during it is looked at again.
-        self.looked_at = self.log.changes().end();
-        let mut still_missing = Vec::new();
-        for name in std::mem::take(&mut self.missing) {
-            match self.log.topic(&name) {
-                Ok(topic) => self.take_in(&topic, start)?,
-                Err(Error::NotFound { .. }) => still_missing.push(name),
+        let changes = self.log.changes().end();
+        let mut at = 0;
+        while let Some(name) = self.missing.get(at) {
+            match self.log.topic(name) {
+                Ok(topic) => {
+                    self.take_in(&topic, start)?; // on an error it stays missing: the next look meets it again
+                    self.missing.remove(at);
+                }
+                Err(Error::NotFound { .. }) => at += 1,
                 Err(e) => return Err(e),
             }
         }
-        self.missing = still_missing;
+        self.looked_at = changes;
         Ok(())
     }
 
     fn take_in(&mut self, topic: &Topic, start: StartFrom) -> Result<()> {
         let group = self.settings.group.name();
+        let mut sources = Vec::new();
         for partition in topic.partitions() {
             let key = (topic.uuid(), partition.id().get());
             let next = match self.log.ledger().committed(group, key)? {
                 Some(next) => Some(next),
                 None => self.start(&partition, start)?,
             };
-            self.sources
-                .push(Source::new(partition, topic.uuid(), next));
+            sources.push(Source::new(partition, topic.uuid(), next));
         }
+        self.sources.append(&mut sources);
         self.sources.sort_by(|a, b| a.at().cmp(b.at()));
         Ok(())
     }

@@ -98,12 +98,15 @@ impl Consumer {
         Ok(batch)
     }
 
-    /// Everything that was returned is done: a later member of the group begins after it.
+    /// Everything that was returned is done: a later member of the group begins after it. The operating system has it when this
+    /// returns, so that it survives this process; it is synced soon after.
     ///
     /// # Errors
     ///
     /// [`Error::BatchUnfinished`], and nothing is done, while a loop takes the records of the last batch by value and some
-    /// are left: they were returned, and were not handled. The next `poll` or [`seek`](Self::seek) clears that.
+    /// are left: they were returned, and were not handled. [`seek`](Self::seek) back to have them again: the next `poll` counts
+    /// them as done. [`Error::NoSpace`], [`Error::Io`], [`Error::Poisoned`] for the disk: nothing was stored;
+    /// [`Error::Indeterminate`].
     pub fn commit(&mut self) -> Result<()> {
         match self.left.count() {
             0 => self.engine.any_mut().commit(),
@@ -244,7 +247,7 @@ impl Membership {
         &self.member
     }
 
-    /// Grows with each change of the group's members.
+    /// Grows with each member that joins the group, from 1 at each opening of the log.
     pub fn generation(&self) -> u64 {
         self.generation
     }

@@ -38,7 +38,7 @@ impl Seats {
         let state = groups.entry(group.into()).or_default();
         if state.taken {
             return Err(Error::LimitExceeded {
-                setting: "members of a group",
+                setting: "member of a group",
                 limit: 1,
             });
         }

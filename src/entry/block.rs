@@ -124,7 +124,8 @@ pub(crate) struct View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimestampType {
-    /// When it happened, as its writer said; when it was appended, if the writer said nothing. The default.
+    /// When it happened, as its writer said. The default of a topic, where a record without such a time shows, and says, its
+    /// `AppendTime`.
     EventTime,
     /// When it was appended, whatever its writer said.
     AppendTime,

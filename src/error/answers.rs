@@ -246,8 +246,7 @@ mod tests {
 
     #[test]
     fn messages_name_file_and_number() {
-        let expected =
-            "log/7.log is damaged at byte 4096, records 5..9 of orders-3: see `Log::plan_repair`";
+        let expected = "log/7.log is damaged at byte 4096, records 5..9 of orders-3: the rest can be read, and writing here waits for a repair";
         assert_eq!(damage().to_string(), expected);
         assert_eq!(
             out_of_range(4).to_string(),

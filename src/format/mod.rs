@@ -107,7 +107,7 @@
 //! | extension | bit 4 | varint length of all, then fields as above |
 //!
 //! Fields of a record's extension: 1 `VERSION` varint · 2 `PREVIOUS_OF_KEY` varint, a distance back · 3 `EVENT_ID` 16 bytes ·
-//! 4 internal kind, varint. Headers and extensions are never empty. At most 40 bytes stand around a single keyless record.
+//! 4 internal kind, varint. Headers and extensions are never empty. At most 40 bytes stand around a single keyless record without event time.
 //!
 //! ## Example
 //!

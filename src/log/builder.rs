@@ -84,8 +84,7 @@ impl Default for Options {
 }
 
 impl LogBuilder {
-    /// Who does what is not part of an append. On disk a thread every 30 seconds unless set, in memory
-    /// [`Maintenance::Manual`].
+    /// Who does what is not part of an append. On disk a thread of the log unless set, in memory [`Maintenance::Manual`].
     pub fn maintenance(mut self, who: Maintenance) -> Self {
         self.maintenance = Some(who);
         self
@@ -97,8 +96,7 @@ impl LogBuilder {
         self
     }
 
-    /// What opening does with a tail at [`Durability::Power`](crate::Durability::Power) that may be more than an interrupted
-    /// write. [`OnSuspectTail::Cut`] unless set.
+    /// What opening does with a tail that may be more than an interrupted write. [`OnSuspectTail::Cut`] unless set.
     pub fn on_suspect_tail(mut self, then: OnSuspectTail) -> Self {
         self.options.on_suspect_tail = then;
         self
@@ -117,7 +115,8 @@ impl LogBuilder {
         self
     }
 
-    /// Called while the partitions are checked: bytes checked so far, bytes to check.
+    /// Called while the partitions are checked: bytes checked so far, bytes to check, as far as is known then (0 of 0 if there
+    /// is nothing).
     pub fn on_recovery_progress(mut self, f: impl FnMut(u64, u64) + Send + 'static) -> Self {
         self.options.on_recovery_progress = Some(Box::new(f));
         self
@@ -131,7 +130,7 @@ impl LogBuilder {
 
     /// The function behind [`Partitioner::Custom`](crate::Partitioner::Custom) of this name: a key and the number of
     /// partitions give the number of a partition. A function cannot be stored with a topic; its name is, and the function is
-    /// given at every open.
+    /// given at every open. Of two under one name the last counts.
     pub fn partitioner(
         mut self,
         name: &str,
@@ -150,7 +149,8 @@ impl LogBuilder {
     /// [`Error::AlreadyOpen`] at once if this process or another one has it; [`Error::InvalidSetting`] for a directory that
     /// everybody may write to; [`Error::Corruption`] if `FORMAT` or the catalogue is damaged (damage in a topic or partition
     /// is that one's alone, unless [`on_corruption`](Self::on_corruption) says otherwise); [`Error::Incompatible`] for a log
-    /// of a newer version; [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::Io`]. Nothing is left locked.
+    /// of a newer version, or one with a topic whose codec (`lz4`, `zstd`) this build lacks; [`Error::NoSpace`],
+    /// [`Error::ReadOnly`], [`Error::Io`]; [`Error::Unsupported`] where there is no storage on disk. Nothing is left locked.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Log> {
         self.open_disk(dir.as_ref(), Access::Write)
     }
@@ -159,7 +159,7 @@ impl LogBuilder {
     ///
     /// # Errors
     ///
-    /// None that a setting of this builder can cause.
+    /// [`Error::InvalidSetting`] for a [`Maintenance::Background`] without a time.
     pub fn in_memory(self) -> Result<Log> {
         self.open_storage(
             Arc::new(Memory::new()),

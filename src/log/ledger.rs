@@ -30,7 +30,8 @@ use crate::partition::report::{Finding, FindingKind, RecoveryReport};
 use crate::partition::settings::Durability;
 use crate::record::Record;
 
-/// What findings and errors call it. (No user can open it by this or any name: it is in no catalogue.)
+/// What findings and errors call it. (No user can open it by this or any name: it is in no catalogue. A topic of the user's that
+/// is called so is another one.)
 const NAME: &str = "__ledger";
 /// Fixed, and the same in every log: no random UUID is as small.
 const TOPIC: u128 = 1;
@@ -157,11 +158,12 @@ impl Ledger {
             }
         }
         // A damaged end is not read at all: what it held may supersede everything.
-        let at = self.partition().topic_partition();
+        let dir = &self.partition().inner.place.dir;
+        let ours = |file: &Option<PathBuf>| file.as_ref().is_some_and(|file| file.starts_with(dir));
         let end = report
             .findings()
             .iter()
-            .find(|f| f.kind == FindingKind::Damaged && f.at.as_ref() == Some(&at));
+            .find(|f| f.kind == FindingKind::Damaged && ours(&f.file));
         if let Some(end) = end {
             live.damaged(Damage {
                 file: end.file.clone().unwrap_or_default(),

@@ -24,7 +24,9 @@ pub enum Maintenance {
         /// How often it looks for what nobody asked for. (Nothing of that kind exists yet.)
         every: Duration,
     },
-    /// The appending threads, inline. For hosts and tests that want no thread; the default in memory.
+    /// Nobody but who appends: a sync that bytes demand is done inline, and one that only time demands
+    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets) waits for the next call of
+    /// [`Log::sync`](crate::Log::sync) or `close`. For programs and tests that want no thread; the default in memory.
     Manual,
 }
 

@@ -45,8 +45,9 @@ pub use topic::Topic;
 
 /// An open directory of topics. A cheap clone, `Send + Sync`.
 ///
-/// The log stays open while there is a `Log`, a [`Topic`], or anything of a consumer group; the last one dropped closes it,
-/// which cannot report what fails then: [`close`](Self::close) can.
+/// The log stays open while there is a `Log`, a [`Topic`], a [`Partition`](crate::Partition) or what reads from one, or anything of
+/// a consumer group; the last one dropped closes it, which cannot report what fails then: [`close`](Self::close) can. Dropped
+/// while its thread panics, it is not marked as closed, and is checked when it is opened again.
 ///
 /// ```
 /// use thalweg::{Log, TopicConfig};
@@ -82,7 +83,8 @@ impl Log {
     }
 
     /// Opens the log in `dir` to look at it, beside a process that writes it: takes no lock, repairs nothing, writes
-    /// nothing, reads what is there now. The report says that the view may be behind.
+    /// nothing. It shows every whole batch that is in the files now, also those that the writer has not made durable yet, and
+    /// does not go on when more is written. The report says that the view may be behind.
     ///
     /// # Errors
     ///
@@ -97,12 +99,14 @@ impl Log {
         LogBuilder::default()
     }
 
-    /// What opening found, and what it did about it. Empty after a clean open.
+    /// What opening found, and what it did about it. Empty after a clean open, unless there are files of somebody else. A
+    /// sealed segment is checked when it is read, not here.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.inner.report
     }
 
-    /// Makes a topic. It is durable, at every level of durability, when this returns.
+    /// Makes a topic. It is durable, at every level of durability, when this returns. A name has 1 to 249 of the characters
+    /// `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, as in Kafka.
     ///
     /// # Errors
     ///
@@ -124,12 +128,13 @@ impl Log {
         })
     }
 
-    /// The topic as it is stored, or a new one.
+    /// The topic as it is stored, or a new one. Of a topic that is there the settings stay as they are stored, see
+    /// [`Topic::settings`].
     ///
     /// # Errors
     ///
-    /// [`Error::ConfigMismatch`] if `partitions` or `partitioner` was set and is stored differently; as
-    /// [`create_topic`](Self::create_topic).
+    /// [`Error::ConfigMismatch`] if `partitions` or `partitioner` was set and is stored differently, or if a `durability` was set
+    /// and the stored one is weaker; as [`create_topic`](Self::create_topic).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taken as `create_topic` takes it"
@@ -167,7 +172,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The first that a partition gives; the others are synced all the same.
+    /// The first that a partition gives; the others are synced all the same, unless the lock on the directory was lost.
     pub fn sync(&self) -> Result<()> {
         self.inner.sync()
     }

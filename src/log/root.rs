@@ -3,6 +3,7 @@
 //! A new log is made from the inside out, and `FORMAT` comes last: a directory without it holds no log yet, and an
 //! interrupted creation is simply done again. A directory that lost its `FORMAT` looks different, and is left alone.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,9 +49,13 @@ impl Root {
         allow_world_writable: bool,
     ) -> Result<Root> {
         let write = access == Access::Write;
-        let dir = storage
-            .resolve(path, write)
-            .map_err(|e| Error::io("open", path, e))?;
+        let dir = storage.resolve(path, write).map_err(|e| {
+            if !write && e.kind() == ErrorKind::NotFound {
+                Error::not_found("log", &path.to_string_lossy())
+            } else {
+                Error::io("open", path, e)
+            }
+        })?;
         let writable = storage
             .world_writable(&dir)
             .map_err(|e| Error::io("open", &dir, e))?;

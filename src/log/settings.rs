@@ -10,7 +10,9 @@ use crate::partition::settings::{Compression, Durability, Settings};
 /// A topic of more partitions is refused: each costs a directory, a file and some memory.
 const MAX_PARTITIONS: u32 = 100_000;
 
-/// What a topic should be. Unset settings take the default when the topic is made and never conflict when it is opened.
+/// What a topic should be. Settings count when the topic is made, where unset ones take the default. When it is opened it stays
+/// as it is stored; what was set and must not differ in silence is then [`Error::ConfigMismatch`], see
+/// [`Log::topic_or_create`](crate::Log::topic_or_create).
 ///
 /// ```
 /// use thalweg::{Durability, Log, TopicConfig};
@@ -109,31 +111,34 @@ impl TopicConfig {
         self
     }
 
-    /// Size in bytes at which the next segment is begun.
+    /// Size in bytes at which the next segment is begun: 384 bytes to 2 GiB. 128 MiB unless set.
     pub fn segment_bytes(mut self, n: u64) -> Self {
         self.segment_bytes = Some(n);
         self
     }
 
-    /// Age at which the next segment is begun, counted from its first append.
+    /// Age at which an append begins the next segment, counted from when the present one was made, by the clock of the log; 1 ms
+    /// or more. Never unless set.
     pub fn segment_age(mut self, age: Duration) -> Self {
         self.segment_age = Some(age);
         self
     }
 
-    /// Offsets that one segment may cover, which bounds the gap that recovery may leave. 2²⁴ unless set.
+    /// Offsets that one segment may cover, which bounds the gap that recovery may leave, and the records of one batch. 2²⁴ unless
+    /// set.
     pub fn offset_span(mut self, n: u32) -> Self {
         self.offset_span = Some(n);
         self
     }
 
-    /// Bytes that one record may have. 1 MiB unless set.
+    /// Bytes that one record may have, counted as Kafka counts them: key, value and headers, and some 80 bytes beside them, so
+    /// that what is accepted here fits a cluster with the same setting. 1 to 512 MiB; 1 MiB unless set.
     pub fn max_record_bytes(mut self, n: u32) -> Self {
         self.max_record_bytes = Some(n);
         self
     }
 
-    /// Bytes that one record batch may have. 8 MiB unless set.
+    /// Bytes that the records of one batch may have, before compression. From `max_record_bytes` to 1 GiB; 8 MiB unless set.
     pub fn max_batch_bytes(mut self, n: u32) -> Self {
         self.max_batch_bytes = Some(n);
         self
@@ -180,7 +185,7 @@ impl TopicConfig {
         Ok(description)
     }
 
-    /// Does the stored topic agree with what was set and cannot change?
+    /// Does the stored topic agree with what was set and cannot change, and is it as safe?
     ///
     /// # Errors
     ///
@@ -204,8 +209,25 @@ impl TopicConfig {
         {
             return Err(mismatch("partitioner", format!("{:?}", stored.partitioner)));
         }
+        let level = stored.settings.durability;
+        if self
+            .durability
+            .is_some_and(|wanted| is_below(level, wanted))
+        {
+            return Err(mismatch("durability", format!("{level:?}")));
+        }
         Ok(())
     }
+}
+
+/// Does a level promise less than another? (Of two intervals, neither does: both lose a tail of a known size.)
+fn is_below(level: Durability, wanted: Durability) -> bool {
+    let rank = |level| match level {
+        Durability::Process => 0,
+        Durability::Interval { .. } => 1,
+        Durability::Power => 2,
+    };
+    rank(level) < rank(wanted)
 }
 
 /// What a topic is: every setting has a value.
@@ -253,8 +275,18 @@ pub struct TopicSettings {
     pub retention: Retention,
     /// Size in bytes at which the next segment is begun.
     pub segment_bytes: u64,
+    /// Age at which the next segment is begun.
+    pub segment_age: Option<Duration>,
     /// Bytes that one record may have.
     pub max_record_bytes: u32,
+    /// Bytes that the records of one batch may have.
+    pub max_batch_bytes: u32,
+    /// Which time a record shows.
+    pub timestamps: TimestampType,
+    /// How record batches are stored.
+    pub compression: Compression,
+    /// Is only the latest record of each key wanted?
+    pub compaction: Option<Compaction>,
 }
 
 impl From<&Description> for TopicSettings {
@@ -265,7 +297,12 @@ impl From<&Description> for TopicSettings {
             durability: description.settings.durability,
             retention: description.retention,
             segment_bytes: description.settings.segment_bytes,
+            segment_age: description.settings.segment_age,
             max_record_bytes: description.settings.max_record_bytes,
+            max_batch_bytes: description.settings.max_batch_bytes,
+            timestamps: description.settings.timestamps,
+            compression: description.settings.compression,
+            compaction: description.compaction,
         }
     }
 }

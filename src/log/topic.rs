@@ -159,8 +159,8 @@ impl Topic {
     /// # Errors
     ///
     /// As [`append`](Self::append), and [`Error::RecordTooLarge`] for a batch. A record that is too large, or lacks
-    /// its key, refuses them all before anything is written. If it fails after the batch of another partition was written,
-    /// [`Error::Indeterminate`] says so: some of the records are there.
+    /// its key, refuses them all before anything is written. If it fails after the batches of other partitions were written,
+    /// [`Error::Indeterminate`] without a partition says so, and its source which one failed: some of the records are there.
     pub fn append_all<'a, R: Into<Record<'a>>>(
         &self,
         records: impl IntoIterator<Item = R>,
@@ -198,12 +198,18 @@ impl Topic {
 
     fn append_parts(&self, parts: Vec<Part<'_>>, count: usize) -> Result<Vec<Position>> {
         let mut positions: Vec<Option<Position>> = vec![None; count];
+        let partitions = parts.len();
         for (done, part) in parts.into_iter().enumerate() {
             let partition = self.core.routed(part.id);
             let at = partition.topic_partition();
-            let offsets = partition
-                .append_all(part.records)
-                .map_err(|e| if done == 0 { e } else { partly(&at, e) })?;
+            let offsets = partition.append_all(part.records).map_err(|e| {
+                let of = partitions;
+                if done == 0 {
+                    e
+                } else {
+                    partly(done, of, &at, e)
+                }
+            })?;
             for (place, offset) in part.places.into_iter().zip(offsets.start.get()..) {
                 positions[place] = Some(at.at(Offset::new(offset)));
             }
@@ -267,12 +273,25 @@ fn least_bytes(record: &Record<'_>) -> u64 {
     1 + len(record.key()) + len(record.value())
 }
 
-/// An error for one partition's batch, after the batch of another was written.
-fn partly(at: &TopicPartition, error: Error) -> Error {
-    match error {
-        unknown @ Error::Indeterminate { .. } => unknown,
-        rejected => Error::indeterminate(Some(at), rejected),
-    }
+/// An error for one partition's batch, after those of others were written.
+fn partly(done: usize, of: usize, at: &TopicPartition, error: Error) -> Error {
+    let partly = Partly {
+        done,
+        of,
+        at: at.clone(),
+        source: error,
+    };
+    Error::indeterminate(None, partly)
+}
+
+/// Why it is not known whether the records of a call are there.
+#[derive(Debug, thiserror::Error)]
+#[error("the records for {done} of {of} partitions were written, and then those for {at} failed")]
+struct Partly {
+    done: usize,
+    of: usize,
+    at: TopicPartition,
+    source: Error,
 }
 
 /// How a custom partitioner of this name was given, if it is needed.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::damage::{gap, readable_end, report_damage};
-use super::examine::{Cut, Work};
+use super::examine::{Again, Cut, Work};
 use super::home::Home;
 use super::place::Place;
 use super::quarantine;
@@ -46,8 +46,8 @@ pub(crate) struct Known {
     pub(crate) clean: bool,
     /// A later file was there that held nothing yet.
     pub(crate) remade: bool,
-    /// This process has synced everything below, and perhaps more.
-    pub(crate) synced: Option<u64>,
+    /// It was open already.
+    pub(crate) again: Option<Again>,
 }
 
 /// The last segment under examination.
@@ -64,6 +64,8 @@ pub(super) struct Last<'a> {
     pub(super) same_boot: bool,
     /// This process has synced everything below: what a failed sync took lies behind it.
     pub(super) synced_here: Option<u64>,
+    /// Where its stream begins.
+    stream: u64,
 }
 
 pub(crate) fn last_segment(
@@ -117,7 +119,8 @@ pub(crate) fn last_segment(
         len,
         synced,
         same_boot,
-        synced_here: known.synced,
+        synced_here: known.again.map(|again| again.synced),
+        stream: known.again.map_or(0, |again| again.stream),
     };
     let earlier = segments
         .slots
@@ -226,7 +229,7 @@ impl Last<'_> {
         if let Some(footer) = self.footer_before(start.position)? {
             return Ok(self.sealed(slot, footer, None));
         }
-        let segment = self.segment(Some(0));
+        let segment = self.segment(Some(self.stream));
         segment.set_index(Index::default(), start.position);
         Ok(self.resting(slot, segment, &start, start.position, None))
     }
@@ -426,7 +429,7 @@ impl Last<'_> {
                     .saturating_add(u64::from(self.header.offset_span)),
             );
         }
-        let segment = self.segment(Some(0));
+        let segment = self.segment(Some(self.stream));
         segment.set_index(scan.places, start.position);
         let durable = scan.durable.min(scan.next);
         let end = Start {

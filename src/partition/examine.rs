@@ -64,13 +64,20 @@ struct Names {
     unknown: u64,
 }
 
-/// `synced`: of a partition that was open already, the end below which this process has synced everything. (A clean close of
-/// the opening before counts for nothing then.)
+/// What is known of a partition that was open already. (A clean close of the opening before counts for nothing then.)
+#[derive(Clone, Copy)]
+pub(crate) struct Again {
+    /// This process has synced everything below, and perhaps more.
+    pub(crate) synced: u64,
+    /// Where the positions of its stream go on, beyond all that were used.
+    pub(crate) stream: u64,
+}
+
 pub(crate) fn examine(
     place: &Place,
     home: &Home,
     settings: &Settings,
-    synced: Option<u64>,
+    again: Option<Again>,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let names = match list(place, home) {
@@ -117,7 +124,7 @@ pub(crate) fn examine(
         settings,
         all.clone(),
         names.temporary,
-        synced,
+        again,
         report,
     ) {
         Err(e) if e.is_corruption() => damaged(place, home, settings, all, e, report),
@@ -220,7 +227,7 @@ fn assemble(
     settings: &Settings,
     all: Vec<Arc<Slot>>,
     temporary: Vec<PathBuf>,
-    synced: Option<u64>,
+    again: Option<Again>,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
     let manifest = manifest::read(&home.ground, place)?;
@@ -247,9 +254,9 @@ fn assemble(
         ..Segments::default()
     };
     let known = classify::Known {
-        clean: synced.is_none() && home.evidence.clean(),
+        clean: again.is_none() && home.evidence.clean(),
         remade,
-        synced,
+        again,
     };
     let verdict = classify::last_segment(place, home, settings, &segments, &known, report)?;
     Ok(found(verdict, segments, manifest, leftovers))

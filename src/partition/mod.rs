@@ -1,10 +1,11 @@
 //! One ordered sequence of records: appended by one writer at a time, read by anybody, without a lock between them.
 //!
-//! * [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
+//! * [`append`], [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
 //! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
 //! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
 
+mod append;
 mod classify;
 mod damage;
 pub(crate) mod entries;
@@ -27,7 +28,7 @@ mod writer;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
@@ -35,8 +36,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::error::{Error, Result};
 use crate::format::encoder::Encoder;
 use crate::io::read_full;
-use crate::offset::{Offset, PartitionId, Position, TopicPartition};
-use crate::record::Record;
+use crate::offset::{Offset, PartitionId, TopicPartition};
 use crate::segment::active::ActiveSegment;
 use crate::segment::tail::Tail;
 #[cfg(test)]
@@ -49,7 +49,7 @@ use progress::Progress;
 use report::RecoveryReport;
 use segments::Segments;
 use settings::Settings;
-use writer::{After, Desk, Health, Writer};
+use writer::{Desk, Health, Writer};
 
 /// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
@@ -85,12 +85,11 @@ pub(crate) struct Inner {
     pub(crate) progress: Progress,
     writer: Mutex<Writer>,
     gate: sync::Gate,
+    /// As the writer's, to be looked at without its lock.
+    life: AtomicU64,
     /// Some reader has come to the end, and there was no ring of newest bytes.
     tail_wanted: AtomicBool,
 }
-
-/// Bytes of key and value up to which a record is small: the desk of an idle partition keeps little more than that.
-const SMALL_BYTES: usize = 1024;
 
 /// Bytes of a partition's ring of newest bytes.
 const TAIL_BYTES: usize = 256 << 10;
@@ -163,6 +162,7 @@ impl Partition {
             tail_wanted: AtomicBool::new(false),
             settings: RwLock::new(settings),
             gate: sync::Gate::default(),
+            life: AtomicU64::new(0),
         });
         Ok(Partition { inner, _open: None })
     }
@@ -232,168 +232,6 @@ impl Partition {
         self.inner.place.at.clone()
     }
 
-    /// Appends one record and tells where it is. What `Ok` means is set by the topic's [`Durability`](settings::Durability).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RecordTooLarge`], [`Error::KeyRequired`], [`Error::InvalidTimestamp`] for the record; [`Error::NoSpace`],
-    /// [`Error::Io`], [`Error::Poisoned`], [`Error::Corruption`] for the disk: nothing was done. After
-    /// [`Error::Indeterminate`] the record may or may not be there when the log is opened again.
-    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
-        let record = record.into();
-        let offsets = match self.append_small(&record)? {
-            Some(offsets) => offsets,
-            None => self.append_records(None, |encoder, settings| {
-                self.push(encoder, settings, &record)
-            })?,
-        };
-        Ok(self.inner.place.at.at(offsets.start))
-    }
-
-    /// Encodes it under the lock, at the writer's own desk: it is soon done, and nothing that is shared with others is touched.
-    /// `None`: it is not small.
-    fn append_small(&self, record: &Record<'_>) -> Result<Option<Range<Offset>>> {
-        let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
-        if len(record.key()) + len(record.value()) > SMALL_BYTES || !record.headers().is_empty() {
-            return Ok(None);
-        }
-        let mut writer = self.inner.writer.lock();
-        self.inner.make_ready(&mut writer)?;
-        let Some(mut desk) = writer.desk.take() else {
-            return Ok(None);
-        };
-        desk.encoder.start();
-        let written = self.write_small(&mut writer, &mut desk, record);
-        writer.desk = Some(desk);
-        drop(writer); // the next one may write while this one waits for its level
-        self.acknowledged(written?).map(Some)
-    }
-
-    fn write_small(
-        &self,
-        writer: &mut Writer,
-        Desk { encoder, settings }: &mut Desk,
-        record: &Record<'_>,
-    ) -> Result<(Range<Offset>, After)> {
-        self.push(encoder, settings, record)?;
-        finish(encoder, settings)?;
-        let (first, after) = self.inner.append_here(writer, encoder, settings)?;
-        Ok((Offset::new(first)..Offset::new(first + 1), after))
-    }
-
-    /// Appends records as one atomic batch: after any crash all of them are there, or none. No records: an empty range at the
-    /// end, and nothing is written.
-    ///
-    /// # Errors
-    ///
-    /// As [`append`](Partition::append); `RecordTooLarge` too if the batch is larger than the topic's `max_batch_bytes`.
-    pub fn append_all<'a, R: Into<Record<'a>>>(
-        &self,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<Range<Offset>> {
-        self.append_records(None, |encoder, settings| {
-            self.push_all(encoder, settings, records)
-        })
-    }
-
-    /// As [`append_all`](Partition::append_all), if the partition still ends at `end`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Conflict`], with the actual end, if it does not: nothing was done. The answer is given only when what it rests
-    /// on is durable at the topic's level.
-    pub fn append_at<'a, R: Into<Record<'a>>>(
-        &self,
-        end: Offset,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<Range<Offset>> {
-        self.append_records(Some(end), |encoder, settings| {
-            self.push_all(encoder, settings, records)
-        })
-    }
-
-    fn push_all<'a, R: Into<Record<'a>>>(
-        &self,
-        encoder: &mut Encoder,
-        settings: &Settings,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<()> {
-        for record in records {
-            self.push(encoder, settings, &record.into())?;
-        }
-        Ok(())
-    }
-
-    #[expect(
-        clippy::inline_always,
-        reason = "measured: a batch of small records is a tenth faster, and it is not done by itself"
-    )]
-    #[inline(always)]
-    fn push(&self, encoder: &mut Encoder, settings: &Settings, record: &Record<'_>) -> Result<()> {
-        settings.check_record(record, self.inner.place.at.topic())?;
-        encoder.push(record);
-        if encoder.is_surely_within(settings.max_batch_bytes) {
-            return Ok(());
-        }
-        settings.check_batch(encoder.body_len() as u64)
-    }
-
-    /// The whole way in: encode outside the lock, append under it, wait for the level outside it again.
-    fn append_records(
-        &self,
-        expected: Option<Offset>,
-        fill: impl FnOnce(&mut Encoder, &Settings) -> Result<()>,
-    ) -> Result<Range<Offset>> {
-        let inner = &*self.inner;
-        inner.home.check_open()?;
-        let settings = inner.settings();
-        let mut encoder = inner.home.encoder();
-        let written = self.write_batch(&mut encoder, &settings, expected, fill);
-        inner.home.give_back(encoder);
-        self.acknowledged(written?)
-    }
-
-    /// Encodes and writes: the offsets, and what is still to be done for the level.
-    fn write_batch(
-        &self,
-        encoder: &mut Encoder,
-        settings: &Settings,
-        expected: Option<Offset>,
-        fill: impl FnOnce(&mut Encoder, &Settings) -> Result<()>,
-    ) -> Result<(Range<Offset>, After)> {
-        fill(encoder, settings)?;
-        let records = u64::from(encoder.count());
-        if records == 0 {
-            return Ok((self.append_nothing(expected)?, After::Nothing));
-        }
-        finish(encoder, settings)?;
-        let (first, after) = self
-            .inner
-            .append(encoder, settings, expected.map(Offset::get))?;
-        let offsets = Offset::new(first)..Offset::new(first + records);
-        Ok((offsets, after))
-    }
-
-    /// Waits for the level of what was written.
-    fn acknowledged(&self, (offsets, after): (Range<Offset>, After)) -> Result<Range<Offset>> {
-        match after {
-            After::Nothing => {}
-            After::Wait(end) => self.inner.acknowledge(end)?,
-            After::Bound(limit) => self.inner.keep_below(limit)?,
-        }
-        Ok(offsets)
-    }
-
-    fn append_nothing(&self, expected: Option<Offset>) -> Result<Range<Offset>> {
-        let end = Offset::new(self.inner.writer.lock().next);
-        match expected {
-            Some(expected) if expected != end => {
-                Err(Error::conflict(&self.inner.place.at, expected, end))
-            }
-            _ => Ok(end..end),
-        }
-    }
-
     /// First readable offset .. offset of the next record. Every offset below the end is visible.
     pub fn offsets(&self) -> Range<Offset> {
         let end = self.inner.progress.end();
@@ -420,11 +258,13 @@ impl Partition {
     }
 
     /// Runs recovery for this partition alone, after [`Error::Poisoned`]; the rest of the log goes on. The report says what
-    /// was cut; it is empty if nothing had to be.
+    /// was cut, or that the partition is damaged and refuses appends; it is empty if nothing had to be done. Records whose append
+    /// was [`Error::Indeterminate`] are there afterwards, and seen, or not there.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] or [`Error::NoSpace`] if it cannot be done now: the partition stays as it is.
+    /// [`Error::Io`] or [`Error::NoSpace`] if it cannot be done now: what is left is tried again before the next append;
+    /// [`Error::Poisoned`] if the directory was taken from this log.
     pub fn recover(&self) -> Result<RecoveryReport> {
         let inner = &*self.inner;
         inner.home.check_open()?;
@@ -434,33 +274,33 @@ impl Partition {
         if matches!(writer.health, Health::Sound) && writer.work.is_none() {
             return Ok(report);
         }
+        let _ = inner.gate.settled(); // its answer comes too late to count: see `Mark`
+        let (life, before) = inner.end_life(&mut writer);
         let place = Place {
             used: writer.used,
             ..inner.place.clone()
         };
         let (home, settings) = (&inner.home, inner.settings());
-        let synced = Some(inner.progress.durable());
-        let mut found = examine::examine(&place, home, &settings, synced, &mut report)?;
+        let again = examine::Again {
+            synced: inner.progress.durable(),
+            stream: writer.stream_of_life(),
+        };
+        let mut found = examine::examine(&place, home, &settings, Some(again), &mut report)?;
         found.spare_below(inner.progress.end().get(), &place, &mut report);
         inner.gate.forget_failure();
         let end = found.next;
         inner.change_segments(|segments| *segments = found.segments.clone());
-        *writer = Writer::of(found, place.used, settings);
+        *writer = Writer {
+            life,
+            before,
+            ..Writer::of(found, place.used, settings)
+        };
         if matches!(writer.health, Health::Sound) {
             inner.finish_work(&mut writer)?;
             inner.progress.publish(end);
         }
         Ok(report)
     }
-}
-
-fn finish(encoder: &mut Encoder, settings: &Settings) -> Result<()> {
-    let finished = encoder.finish(settings.compression.codec());
-    finished.map_err(|large| Error::RecordTooLarge {
-        size: large.bytes,
-        limit: large.limit,
-        setting: "max_batch_bytes",
-    })
 }
 
 impl Writer {
@@ -478,6 +318,8 @@ impl Writer {
             pointed: 0,
             checked: 0,
             sync_asked: false,
+            life: 0,
+            before: None,
             desk: Some(Box::new(Desk {
                 encoder: Encoder::default(),
                 settings,

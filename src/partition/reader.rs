@@ -1,7 +1,7 @@
 //! One reader's place in a partition: from the segment that holds its offset, chunk by chunk, to the visible end.
 //!
-//! No lock is shared with the writer: the visible end is one atomic number, the list of segments a snapshot, and what the end
-//! covers is in the snapshot and in the file before the end is published.
+//! The writer's lock is not taken: the visible end is one atomic number, the list of segments a snapshot, and what the end covers is
+//! in the snapshot and in the file before the end is published.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::offset::{Offset, TopicPartition};
 
-/// What opening had to repair. Empty after a clean open.
+/// What opening had to repair. Empty after a clean open, unless there are files of somebody else.
 #[derive(Clone, Debug, Default)]
 pub struct RecoveryReport {
     findings: Vec<Finding>,
@@ -37,13 +37,13 @@ pub struct Finding {
     pub at: Option<TopicPartition>,
     /// The offsets that are gone, skipped or unreadable, where they are known.
     pub offsets: Option<Range<Offset>>,
-    /// How many bytes were cut, or cannot be used.
+    /// How many bytes were cut, or cannot be used; of [`FindingKind::UnknownFiles`], how many files.
     pub bytes: u64,
     /// The file.
     pub file: Option<PathBuf>,
     /// The first bad position in `file`.
     pub byte: Option<u64>,
-    /// Where the bytes that were cut are kept.
+    /// Where the bytes that are cut off are kept then.
     pub quarantine: Option<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ impl Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// An interrupted write at the end of a partition was cut off.
+    /// An interrupted write at the end of a partition: it is not shown, and cut off before the first write.
     TornTail,
     /// A tail was cut that may have been acknowledged. See `LogBuilder::on_suspect_tail`.
     SuspectTail,

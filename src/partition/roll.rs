@@ -32,10 +32,9 @@ impl Inner {
         let records = u64::from(encoder.count());
         if records > u64::from(settings.offset_span) {
             let limit = u64::from(settings.offset_span);
-            return Err(Error::RecordTooLarge {
-                size: records,
-                limit,
+            return Err(Error::LimitExceeded {
                 setting: "offset_span",
+                limit,
             });
         }
         let last = writer
@@ -116,9 +115,11 @@ impl Inner {
         let Rear::Closed(last) = &writer.rear else {
             return Ok(());
         };
-        let (expected, link, stream) = last
+        let (expected, link) = last
             .as_ref()
-            .map_or((0, Link::default(), 0), |last| last.successor());
+            .map_or((0, Link::default()), |last| last.successor());
+        let stream = last.as_ref().and_then(|last| last.stream_end());
+        let stream = stream.unwrap_or_else(|| writer.stream_of_life());
         let gap = if expected == writer.next {
             GapReason::None
         } else {
@@ -269,7 +270,8 @@ impl Inner {
         header.generation = self.next_generation(writer)?;
         let live = (header.base, header.generation);
         let ground = &self.home.ground;
-        let stream = old.stream_start.unwrap_or(0) + SEGMENT_HEADER_LEN as u64;
+        let stream = old.stream_start.unwrap_or_else(|| writer.stream_of_life());
+        let stream = stream + SEGMENT_HEADER_LEN as u64;
         let active = ActiveSegment::create(
             ground,
             &self.place.dir,

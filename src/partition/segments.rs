@@ -137,7 +137,7 @@ pub(crate) fn follows(segment: &Segment, before: &Segment) -> bool {
     let Some(seal) = before.seal() else {
         return false;
     };
-    let (after_last, out, _) = before.successor();
+    let (after_last, out) = before.successor();
     segment.header.prev_link == out
         && segment.header.base >= seal.footer.next_base
         && (segment.header.expected == after_last

@@ -17,6 +17,11 @@ use crate::record::Record;
 /// | `Process` | the operating system has the bytes | every acknowledged record | a prefix; no bound on the lost tail |
 /// | `Interval` | as `Process`; a sync follows within `time` or `bytes` | every acknowledged record | a prefix; the lost tail is at most the last `time` (and one pass of syncs) or `bytes` |
 /// | `Power` (default) | data synced, and every new directory entry up to the root | every acknowledged record | every acknowledged record |
+///
+/// Below `Power` an append waits now and then all the same: for a sync when 16 MiB are un-synced, and when a segment is full. If
+/// that sync fails, the append is [`Error::Indeterminate`](crate::Error::Indeterminate) or
+/// [`Error::Poisoned`](crate::Error::Poisoned), though its record may be seen already. The `time` of `Interval` is kept by the
+/// log's thread: under [`Maintenance::Manual`](crate::Maintenance::Manual) only `bytes` counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -26,7 +31,7 @@ pub enum Durability {
     Interval {
         /// Longest time from an append to the start of the sync that covers it.
         time: Duration,
-        /// Most bytes that may be un-synced.
+        /// Bytes of one partition that may be un-synced, and what those who append just then add; 16 MiB at most.
         bytes: u64,
     },
     /// The bytes survive a power loss. The default.
@@ -61,8 +66,8 @@ impl Compression {
     }
 }
 
-/// What opening does with a tail at [`Durability::Power`] that may be more than an interrupted write: whole valid record batches
-/// would go, or the bytes are neither a batch cut short nor followed by a valid one.
+/// What opening does with a tail that may be more than an interrupted write: whole valid record batches would go, or the bytes are
+/// neither a batch cut short nor followed by a valid one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnSuspectTail {

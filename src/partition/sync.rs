@@ -17,14 +17,14 @@ use parking_lot::{Condvar, Mutex};
 
 use super::home::Job;
 use super::settings::Durability;
-use super::writer::{Health, POINT_EVERY, Rear, Writer};
+use super::writer::{Health, Mark, POINT_EVERY, Rear, Writer};
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
 use crate::format::state::Point;
 use crate::io::File;
 use crate::segment::Segment;
 
-/// How often a sync lets others run before it begins, at most: each time costs what those who run do.
+/// How often a sync lets others run, twice each time, before it begins, at most: it costs what those who run do.
 const GATHER_ROUNDS: usize = 16;
 
 /// Who syncs, and who waits for it.
@@ -34,7 +34,7 @@ pub(crate) struct Gate {
     /// of them would come too late for the sync that begins.
     syncing: std::sync::Mutex<bool>,
     turn: std::sync::Condvar,
-    /// How many came to wait, ever.
+    /// How many came to see whether they have to wait, ever.
     came: AtomicUsize,
     call: Mutex<Call>,
     returned: Condvar,
@@ -125,19 +125,25 @@ impl Drop for Turn<'_> {
 struct Pending {
     file: Arc<dyn File>,
     segment: Arc<Segment>,
-    end: u64,
+    mark: Mark,
     point: Option<Point>,
 }
 
 impl Inner {
-    /// Returns when every record below `end` is synced.
-    pub(crate) fn wait_durable(&self, end: u64) -> Result<()> {
+    /// Returns when every record below the mark is synced.
+    ///
+    /// # Errors
+    ///
+    /// `Poisoned` too if recovery was run meanwhile: what stands there now may be something else.
+    pub(crate) fn wait_durable(&self, mark: Mark) -> Result<()> {
         self.gate.came.fetch_add(1, Ordering::Relaxed);
         loop {
-            if self.progress.durable() >= end {
+            let durable = self.progress.durable() >= mark.end; // before the life: what it is now, it was then
+            self.check_life(mark)?;
+            if durable {
                 return Ok(());
             }
-            let done = || self.progress.durable() >= end;
+            let done = || self.progress.durable() >= mark.end || !self.is_alive(mark);
             if let Some(turn) = self.gate.turn_unless(done) {
                 self.gate.gather();
                 let synced = self.sync_once();
@@ -149,16 +155,43 @@ impl Inner {
 
     /// Returns when less than `limit` is un-synced. A sync that is under way is enough, if it takes that much: what was
     /// written meanwhile is left to the next one, or the writer would stand still for two of them.
-    fn wait_below(&self, limit: u64) -> Result<()> {
+    fn wait_below(&self, limit: u64, mark: Mark) -> Result<()> {
         let below = || self.writer.lock().unsynced() < limit;
-        while !below() {
+        loop {
+            let enough = below();
+            self.check_life(mark)?;
+            if enough {
+                return Ok(());
+            }
             if let Some(turn) = self.gate.turn_unless(below) {
                 let synced = self.sync_once();
                 drop(turn);
                 synced?;
             }
         }
-        Ok(())
+    }
+
+    fn is_alive(&self, mark: Mark) -> bool {
+        self.life.load(Ordering::Acquire) == mark.life // pairs with `end_life`
+    }
+
+    fn check_life(&self, mark: Mark) -> Result<()> {
+        if self.is_alive(mark) {
+            return Ok(());
+        }
+        let before = self.writer.lock().before.clone();
+        let at = Some(&self.place.at);
+        Err(before.map_or(Error::Closed, |cause| Error::poisoned(at, cause)))
+    }
+
+    /// Recovery begins: nobody is told any more that what was written before is synced. The next life, and what ended this one.
+    pub(crate) fn end_life(&self, writer: &mut Writer) -> (u64, Option<Arc<Error>>) {
+        if let Health::Poisoned(cause) | Health::Damaged(cause) = &writer.health {
+            writer.before = Some(Arc::clone(cause));
+        }
+        writer.life += 1;
+        self.life.store(writer.life, Ordering::Release);
+        (writer.life, writer.before.clone())
     }
 
     /// One sync of the active segment, for everything written before it began.
@@ -190,26 +223,28 @@ impl Inner {
 
     fn begin_sync(&self) -> Result<Option<Pending>> {
         let mut writer = self.writer.lock();
-        if let Health::Poisoned(cause) = &writer.health {
-            return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
+        match &writer.health {
+            Health::Sound => {}
+            Health::Poisoned(cause) => {
+                return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
+            }
+            Health::Damaged(why) => return Err(Error::again(&self.place.at, why)),
         }
         writer.sync_asked = false;
         let point = writer.point(self);
-        let end = writer.next;
+        let mark = writer.mark();
         match &writer.rear {
             Rear::Active(active) => {
                 self.gate.call.lock().running = true;
                 Ok(Some(Pending {
                     file: Arc::clone(&active.file),
                     segment: Arc::clone(&active.segment),
-                    end,
+                    mark,
                     point,
                 }))
             }
             Rear::Closed(_) | Rear::Resting { .. } => {
-                if matches!(writer.health, Health::Sound) {
-                    self.made_durable(end);
-                }
+                self.made_durable(mark.end);
                 Ok(None)
             }
         }
@@ -217,10 +252,10 @@ impl Inner {
 
     fn finish_sync(&self, pending: &Pending) {
         let mut writer = self.writer.lock();
-        if matches!(writer.health, Health::Poisoned(_)) {
+        if matches!(writer.health, Health::Poisoned(_)) || writer.life != pending.mark.life {
             return; // another sync of the same file failed meanwhile: this one proves nothing
         }
-        self.made_durable(pending.end);
+        self.made_durable(pending.mark.end);
         let Some(point) = &pending.point else { return };
         let here = writer
             .active()
@@ -254,14 +289,14 @@ impl Inner {
     }
 
     /// Waits for the level of an append that was written: whatever stops it, the record may be there after recovery.
-    pub(crate) fn acknowledge(&self, end: u64) -> Result<()> {
-        self.wait_durable(end)
+    pub(crate) fn acknowledge(&self, mark: Mark) -> Result<()> {
+        self.wait_durable(mark)
             .map_err(|e| Error::indeterminate(Some(&self.place.at), e))
     }
 
     /// Waits until few enough bytes are un-synced, after a write that made them too many.
-    pub(crate) fn keep_below(&self, limit: u64) -> Result<()> {
-        self.wait_below(limit)
+    pub(crate) fn keep_below(&self, limit: u64, mark: Mark) -> Result<()> {
+        self.wait_below(limit, mark)
             .map_err(|e| Error::indeterminate(Some(&self.place.at), e))
     }
 
@@ -275,9 +310,9 @@ impl Inner {
             }
             Health::Sound => self.finish_work(&mut writer)?,
         }
-        let end = writer.next;
+        let mark = writer.mark();
         drop(writer);
-        self.wait_durable(end)
+        self.wait_durable(mark)
     }
 
     /// As [`Inner::sync_all`], as far as the sync itself; `None` if there is nothing to be synced.

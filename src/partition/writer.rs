@@ -2,7 +2,7 @@
 //!
 //! The order of an append, which the crash tests walk through:
 //!
-//! 1. (before the lock) the body is encoded and summed
+//! 1. the body is encoded and summed, before the lock unless the record is a small one
 //! 2. health, work left by recovery, the expected end
 //! 3. room: roll if the segment is full, too old, of another durability, or at the end of its offset span
 //! 4. offset and time are assigned, the header is summed
@@ -49,6 +49,10 @@ pub(crate) struct Writer {
     pub(crate) checked: u64,
     /// A sync has been asked for and has not begun.
     pub(crate) sync_asked: bool,
+    /// How often recovery was run since the log was opened: see [`Mark`].
+    pub(crate) life: u64,
+    /// What ended the life before.
+    pub(crate) before: Option<Arc<Error>>,
     /// Taken by who is at it.
     pub(crate) desk: Option<Box<Desk>>,
 }
@@ -84,18 +88,26 @@ pub(crate) enum Health {
     Damaged(Arc<Error>),
 }
 
+/// An end to be waited for, in the life of the partition in which it was the end: recovery may cut what stands below it, and give
+/// its offsets to other records.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    pub(crate) end: u64,
+    pub(crate) life: u64,
+}
+
 /// What is still to be done when the lock is released.
 pub(crate) enum After {
     Nothing,
     /// Acknowledged when everything below is synced.
-    Wait(u64),
+    Wait(Mark),
     /// So much or more is un-synced, which is too much: the writer waits for a sync, its own if nobody else is at it.
-    Bound(u64),
+    Bound(u64, Mark),
 }
 
 /// Below `Power`, a sync is asked for when so much is un-synced …
 pub(crate) const SYNC_EVERY: u64 = 8 << 20;
-/// … and the writer waits for it when it is so much: a roll never finds more.
+/// … and the writer waits for it when it is so much: a roll finds little more.
 pub(crate) const UNSYNCED_LIMIT: u64 = 16 << 20;
 /// A recovery point is written each time so much was synced, a `CHECKED` each time so much was written.
 pub(crate) const POINT_EVERY: u64 = 1 << 20;
@@ -108,6 +120,19 @@ impl Writer {
         match &self.rear {
             Rear::Active(active) => Some(active),
             Rear::Closed(_) | Rear::Resting { .. } => None,
+        }
+    }
+
+    /// Where stream positions begin in this life: those of one life are none of another.
+    pub(crate) fn stream_of_life(&self) -> u64 {
+        self.life << 48
+    }
+
+    /// The end as it is now.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            end: self.next,
+            life: self.life,
         }
     }
 
@@ -161,7 +186,7 @@ impl Inner {
         if let Some(expected) = expected
             && expected != writer.next
         {
-            let actual = writer.next;
+            let actual = writer.mark();
             drop(writer);
             return Err(self.conflict(settings, expected, actual));
         }
@@ -187,7 +212,7 @@ impl Inner {
     /// Refused because the partition ends elsewhere. The answer rests on records that may not be at their level yet, so it
     /// waits for them: a loser never learns a state that can un-happen.
     #[cold]
-    fn conflict(&self, settings: &Settings, expected: u64, actual: u64) -> Error {
+    pub(crate) fn conflict(&self, settings: &Settings, expected: u64, actual: Mark) -> Error {
         if settings.durability == Durability::Power
             && let Err(e) = self.wait_durable(actual)
         {
@@ -197,7 +222,11 @@ impl Inner {
             };
             return Error::poisoned(Some(&self.place.at), cause);
         }
-        Error::conflict(&self.place.at, Offset::new(expected), Offset::new(actual))
+        Error::conflict(
+            &self.place.at,
+            Offset::new(expected),
+            Offset::new(actual.end),
+        )
     }
 
     /// Append time of the batch: the clock, never before that of the batch before it. Checks event times too.
@@ -295,7 +324,7 @@ impl Inner {
                 self.progress.publish(end);
                 After::Nothing
             } else {
-                After::Wait(end)
+                After::Wait(writer.mark())
             };
         }
         self.progress.publish(end);
@@ -309,8 +338,10 @@ impl Inner {
             self.keep_checked(writer);
         }
         match settings.durability {
-            Durability::Interval { bytes, .. } if unsynced >= bytes => After::Bound(bytes),
-            _ if unsynced >= UNSYNCED_LIMIT => After::Bound(UNSYNCED_LIMIT),
+            Durability::Interval { bytes, .. } if unsynced >= bytes => {
+                After::Bound(bytes, writer.mark())
+            }
+            _ if unsynced >= UNSYNCED_LIMIT => After::Bound(UNSYNCED_LIMIT, writer.mark()),
             Durability::Interval { time, .. } => self.ask_for_sync(writer, Some(time)),
             _ if unsynced >= SYNC_EVERY => self.ask_for_sync(writer, None),
             _ => After::Nothing,
@@ -338,7 +369,7 @@ impl Inner {
         if asked || within.is_some() {
             After::Nothing
         } else {
-            After::Bound(SYNC_EVERY)
+            After::Bound(SYNC_EVERY, writer.mark())
         }
     }
 }

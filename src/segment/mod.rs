@@ -163,18 +163,18 @@ impl Segment {
         self.seal.get()
     }
 
-    /// Of a sealed segment: the offset that its successor expects, the link that it carries, and the stream position where it
-    /// begins.
-    pub(crate) fn successor(&self) -> (u64, Link, u64) {
+    /// Of a sealed segment: the offset that its successor expects, and the link that it carries.
+    pub(crate) fn successor(&self) -> (u64, Link) {
         let seal = self.seal().expect("only a sealed segment has a successor");
         let after = seal.footer.last.map_or(self.base(), |last| last + 1);
         let own = self.header.out_link == Link::default();
         let link = if own { seal.link } else { self.header.out_link };
-        (
-            after,
-            link,
-            self.stream_start.unwrap_or(0) + seal.footer.file_len(),
-        )
+        (after, link)
+    }
+
+    /// The stream position behind a sealed segment, if it was appended to by this process.
+    pub(crate) fn stream_end(&self) -> Option<u64> {
+        Some(self.stream_start? + self.seal()?.footer.file_len())
     }
 
     /// From now on the file is as the footer says and never changes.

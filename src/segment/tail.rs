@@ -1,4 +1,4 @@
-//! The newest bytes of a partition, kept in memory so that readers at the tail make no system call.
+//! The newest bytes of a partition, kept in memory while somebody reads at the tail, so that this takes no system call.
 //!
 //! ```text
 //!            floor                     head

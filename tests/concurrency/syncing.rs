@@ -169,3 +169,48 @@ fn a_shared_sync_that_fails_is_told_to_all_who_wait() {
         }
     }
 }
+
+/// Some wait for a sync that fails; one of them runs recovery, which cuts what the others wrote, before they have seen it.
+#[test]
+fn who_waits_while_recovery_runs_is_not_told_that_its_record_is_safe() {
+    for round in 0..60 {
+        let disk = Disk::seeded(round);
+        let log = open(&disk);
+        let config = TopicConfig::new().durability(Durability::Power);
+        let topic = log.create_topic("t", config).unwrap();
+        let partition = topic.partition(0).unwrap();
+        partition.append(("k", "first")).unwrap();
+        let failing = Fault::sync(DiskCall::SyncData, FailedSync::Revert, DiskError::Io);
+        disk.fail(failing.on(".log"));
+        let start = Barrier::new(4);
+        let append = |value: String| {
+            let appended = partition.append(("k", value.clone()));
+            if let Err(e) = &appended {
+                assert!(e.outcome() == Outcome::Indeterminate || e.outcome() == Outcome::Rejected);
+                partition.recover().unwrap();
+            }
+            appended.ok().map(|at| (at.offset(), value))
+        };
+        let acknowledged: Vec<(Offset, String)> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    let (start, append) = (&start, &append);
+                    scope.spawn(move || {
+                        start.wait();
+                        let records = (0..4).map(|n| append(format!("{thread}/{n}")));
+                        records.flatten().collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .flat_map(|t| t.join().unwrap())
+                .collect()
+        });
+        assert!(acknowledged.len() >= 8, "round {round}: {acknowledged:?}");
+        for (offset, value) in acknowledged {
+            let entry = partition.get(offset).unwrap().expect("it was acknowledged");
+            assert_eq!(entry.value_str().unwrap(), value, "round {round}, {offset}");
+        }
+    }
+}

@@ -12,4 +12,5 @@ mod story;
 mod names;
 mod reads;
 mod space;
+mod standing;
 mod syncs;

@@ -43,10 +43,7 @@ fn f80_the_last_offsets_are_given_out_and_then_no_more() {
         };
         let error = error.unwrap_err();
         assert!(
-            matches!(
-                error,
-                Error::LimitExceeded { limit: MAX, .. } | Error::RecordTooLarge { .. }
-            ),
+            matches!(error, Error::LimitExceeded { limit: MAX | 1, .. }),
             "{error:?}"
         );
         assert_eq!(error.outcome(), Outcome::Rejected);
@@ -167,8 +164,7 @@ fn f81_a_batch_of_more_records_than_the_span_is_refused_whole() {
     assert!(
         matches!(
             error,
-            Error::RecordTooLarge {
-                size: 5,
+            Error::LimitExceeded {
                 limit: 4,
                 setting: "offset_span",
                 ..

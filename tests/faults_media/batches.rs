@@ -257,7 +257,7 @@ fn f42_absurd_lengths_with_a_sound_checksum_are_refused_without_the_memory_they_
             }
         }
         assert!(
-            peak_memory() - before < 64 << 20,
+            peak_memory().saturating_sub(before) < 64 << 20, // the count of the kernel is inexact, and may go down
             "memory was taken on the word of a length"
         );
     }

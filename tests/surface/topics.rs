@@ -1,6 +1,7 @@
 //! A topic: routing by key, batches over several partitions, and what cannot be found.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 
 use thalweg::testing::{Disk, DiskCall, DiskError, Fault};
 use thalweg::{Error, Log, Outcome, Partitioner, Record, TopicConfig};
@@ -244,6 +245,14 @@ fn a_batch_that_failed_half_way_is_indeterminate() {
         (1, Outcome::Indeterminate),
         "{error:?}"
     );
+    assert_eq!(
+        error.partition(),
+        None,
+        "the records that are there are not in the one that failed"
+    );
+    let why = error.source().unwrap().to_string();
+    let expected = "the records for 1 of 2 partitions were written, and then those for t-1 failed";
+    assert_eq!(why, expected);
     let held: Vec<_> = topic
         .partitions()
         .iter()
