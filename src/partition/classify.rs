@@ -81,47 +81,15 @@ pub(crate) fn last_segment(
     let Some(slot) = segments.slots.last() else {
         return nothing_left(place, point.as_ref(), segments.log_start);
     };
-    let file = home.ground.storage.open(&slot.path, OpenMode::Read);
-    let file = file.map_err(|e| Error::io("open", &slot.path, e))?;
-    let header = read_header(&*file, slot, place, home.log)?;
-    let len = file.len().map_err(|e| Error::io("read", &slot.path, e))?;
-    // (A segment that holds nothing is made anew, though a point says that it was made.)
-    if let Some(point) = &point
-        && (point.base, point.generation) > (header.base, header.generation)
-        && !(remade && point.position <= SEGMENT_HEADER_LEN as u64)
-    {
-        let lost = lost(&place.at, header.base.max(segments.log_start), point.offset);
-        return Err(Error::corruption(&slot.path, len, lost));
-    }
+    let mut last = Last::open(place, home, settings, slot, known)?;
+    last.check_point(point.as_ref(), remade, segments.log_start)?;
     let checked = home
         .evidence
         .checked(place.topic, place.at.partition().get());
-    let era = era(home, &header, point.as_ref(), checked.as_ref());
+    let era = era(home, &last.header, point.as_ref(), checked.as_ref());
     let same_boot = home.evidence.same_boot_since(era);
-    // A point that no sound opening can have written says nothing.
-    let possible = |p: &Point| {
-        p.position >= SEGMENT_HEADER_LEN as u64
-            && (header.base..=header.span_end()).contains(&p.offset)
-    };
-    let here = |point: Option<Point>| {
-        point
-            .filter(|p| (p.base, p.generation) == (header.base, header.generation))
-            .filter(possible)
-    };
-    let synced = here(point);
-    let last = Last {
-        place,
-        home,
-        settings,
-        path: slot.path.clone(),
-        file,
-        header,
-        len,
-        synced,
-        same_boot,
-        synced_here: known.again.map(|again| again.synced),
-        stream: known.again.map_or(0, |again| again.stream),
-    };
+    last.same_boot = same_boot;
+    last.synced = point.filter(|p| last.holds(p));
     let earlier = segments
         .slots
         .len()
@@ -131,8 +99,8 @@ pub(crate) fn last_segment(
         .and_then(|segment| segment.seal())
         .map_or(0, |seal| seal.footer.accumulator.last_append);
     let clean = known.clean && point.is_some();
-    let checked =
-        here(checked).filter(|c| same_boot && point.is_none_or(|p| p.open_number <= c.open_number));
+    let newest = |c: &Point| point.is_none_or(|p| p.open_number <= c.open_number);
+    let checked = checked.filter(|c| same_boot && last.holds(c) && newest(c));
     let mut verdict = if clean && !remade {
         last.strict(slot)
     } else {
@@ -173,6 +141,56 @@ fn era(home: &Home, header: &SegmentHeader, point: Option<&Point>, checked: Opti
         .max(number(point))
         .max(number(checked))
         .max(home.evidence.newest_close() + 1)
+}
+
+impl<'a> Last<'a> {
+    fn open(
+        place: &'a Place,
+        home: &'a Home,
+        settings: &'a Settings,
+        slot: &Slot,
+        known: &Known,
+    ) -> Result<Last<'a>> {
+        let file = home.ground.storage.open(&slot.path, OpenMode::Read);
+        let file = file.map_err(|e| Error::io("open", &slot.path, e))?;
+        let header = read_header(&*file, slot, place, home.log)?;
+        let len = file.len().map_err(|e| Error::io("read", &slot.path, e))?;
+        Ok(Last {
+            place,
+            home,
+            settings,
+            path: slot.path.clone(),
+            file,
+            header,
+            len,
+            synced: None,
+            same_boot: false,
+            synced_here: known.again.map(|again| again.synced),
+            stream: known.again.map_or(0, |again| again.stream),
+        })
+    }
+
+    /// A recovery point in a later segment says that segments are missing. (One that holds nothing is made anew, though a point
+    /// says that it was made.)
+    fn check_point(&self, point: Option<&Point>, remade: bool, log_start: u64) -> Result<()> {
+        let header = &self.header;
+        if let Some(point) = point
+            && (point.base, point.generation) > (header.base, header.generation)
+            && !(remade && point.position <= SEGMENT_HEADER_LEN as u64)
+        {
+            let lost = lost(&self.place.at, header.base.max(log_start), point.offset);
+            return Err(Error::corruption(&self.path, self.len, lost));
+        }
+        Ok(())
+    }
+
+    /// Does the point lie in this segment? One that no sound opening can have written says nothing.
+    fn holds(&self, point: &Point) -> bool {
+        let header = &self.header;
+        (point.base, point.generation) == (header.base, header.generation)
+            && point.position >= SEGMENT_HEADER_LEN as u64
+            && (header.base..=header.span_end()).contains(&point.offset)
+    }
 }
 
 impl Last<'_> {
