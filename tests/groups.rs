@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use thalweg::testing::{Disk, ManualClock};
 use thalweg::{
-    Consumer, Error, Log, Offset, Position, Result, StartFrom, TopicConfig, TopicPartition,
+    Consumer, Error, FindingKind, Log, Offset, OnCorruption, Position, Result, StartFrom,
+    TopicConfig, TopicPartition,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -427,9 +428,21 @@ fn a_topic_whose_commits_cannot_be_read_is_not_taken_for_one_that_is_missing() {
         "there is no such topic"
     );
     fill(&log, "b", 2, 2);
-    for _ in 0..3 {
-        let error = consumer.poll(Duration::ZERO).map(drop).unwrap_err();
-        assert!(matches!(error, Error::Corruption { .. }), "{error:?}");
+    // Every other poll tells it, and the ones between read what can be read.
+    for poll in 0..6 {
+        match consumer.poll(Duration::ZERO) {
+            Err(error) if poll % 2 == 0 => {
+                assert!(matches!(error, Error::Corruption { .. }), "{error:?}");
+            }
+            polled => assert!(polled.unwrap().is_empty() && poll % 2 == 1),
+        }
         assert!(consumer.assignment().is_empty());
     }
+    drop(consumer);
+    log.close().unwrap();
+    let strict = Log::builder().on_corruption(OnCorruption::RefuseLog);
+    let refused = strict.open_on(&disk).unwrap_err();
+    assert!(matches!(refused, Error::Corruption { .. }), "{refused:?}");
+    let log = Log::builder().open_on(&disk).unwrap();
+    assert_eq!(log.recovery().findings()[0].kind, FindingKind::Damaged);
 }

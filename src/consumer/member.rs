@@ -28,6 +28,8 @@ pub(super) struct Member {
     missing: Vec<String>,
     /// What [`Log::changes`] said when `missing` was last looked for.
     looked_at: Offset,
+    /// The last look was an error, and was told.
+    told: bool,
     /// The partition that the next poll begins with, so that none starves.
     turn: usize,
     /// Skipped positions that no batch has told yet.
@@ -54,6 +56,7 @@ impl Member {
             seat: Some(seat),
             sources: Vec::new(),
             looked_at: Offset::ZERO,
+            told: false,
             turn: 0,
             resets: Vec::new(),
             parker: Arc::default(),
@@ -66,19 +69,24 @@ impl Member {
     fn find_topics(&mut self, start: StartFrom) -> Result<()> {
         // Before the look: what changes during it is looked at again.
         let changes = self.log.changes().end();
-        let mut at = 0;
-        while let Some(name) = self.missing.get(at) {
-            match self.log.topic(name) {
-                Ok(topic) => {
-                    self.take_in(&topic, start)?; // on an error it stays missing: the next look meets it again
-                    self.missing.remove(at);
+        let (mut still_missing, mut result) = (Vec::new(), Ok(()));
+        for name in std::mem::take(&mut self.missing) {
+            let taken = self.log.topic(&name);
+            match taken.and_then(|topic| self.take_in(&topic, start)) {
+                Ok(()) => {}
+                Err(Error::NotFound { .. }) => still_missing.push(name),
+                // It stays missing, and is met again.
+                Err(e) => {
+                    still_missing.push(name);
+                    result = result.and(Err(e));
                 }
-                Err(Error::NotFound { .. }) => at += 1,
-                Err(e) => return Err(e),
             }
         }
-        self.looked_at = changes;
-        Ok(())
+        self.missing = still_missing;
+        if result.is_ok() {
+            self.looked_at = changes;
+        }
+        result
     }
 
     fn take_in(&mut self, topic: &Topic, start: StartFrom) -> Result<()> {
@@ -226,10 +234,15 @@ impl Member {
             return Err(Error::Woken);
         }
         self.log.check_open()?;
-        if !self.missing.is_empty() && self.log.changes().end() != self.looked_at {
-            // What appeared after the join is read from its first record.
-            self.find_topics(StartFrom::Earliest)?;
+        let changed = !self.missing.is_empty() && self.log.changes().end() != self.looked_at;
+        // An error takes a poll of its own, and every other poll reads what can be read all the same.
+        if std::mem::take(&mut self.told) || !changed {
+            return self.fetch();
         }
+        // What appeared after the join is read from its first record.
+        let found = self.find_topics(StartFrom::Earliest);
+        self.told = found.is_err();
+        found?;
         self.fetch()
     }
 

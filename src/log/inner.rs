@@ -187,6 +187,7 @@ impl Inner {
         }
         self.home.close();
         self.changed(); // who waits for a topic or a record sees that it is closed
+        let _catalogue = self.catalogue.lock(); // a topic that is being made is made before the directory is given up
         let result = match self.access {
             Access::Write => self.finish(),
             Access::ReadOnly => Ok(()),

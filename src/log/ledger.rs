@@ -125,7 +125,7 @@ impl Ledger {
     }
 
     /// Builds the map from the records that there are. Called when recovery has said which they are.
-    pub(super) fn replay(&self, report: &RecoveryReport) -> Result<()> {
+    pub(super) fn replay(&self, report: &mut RecoveryReport) -> Result<()> {
         let mut live = Live::default();
         let mut cursor = self.partition().cursor(self.partition().offsets().start);
         loop {
@@ -169,6 +169,12 @@ impl Ledger {
                 file: end.file.clone().unwrap_or_default(),
                 byte: end.byte.unwrap_or(0),
             });
+        } else if let Some(Damage { file, byte }) = live.damage.clone() {
+            let mut finding = Finding::new(FindingKind::Damaged);
+            finding.at = Some(self.partition().topic_partition());
+            finding.file = Some(file);
+            finding.byte = Some(byte);
+            report.add(finding);
         }
         *self.live.lock() = live;
         Ok(())

@@ -79,6 +79,7 @@ pub(super) fn open(
     };
     release.keep(); // from here on dropping `inner` closes the log
     mend(&mut inner, &found.survey)?;
+    refuse_damage(&inner.report, options.on_corruption)?; // what is met only when it is mended or read
     checked.all();
     Ok(Arc::new(inner))
 }
@@ -284,7 +285,7 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
     for core in inner.cores() {
         inner.work_for(&core)?;
     }
-    inner.ledger.replay(&inner.report)
+    inner.ledger.replay(&mut inner.report)
 }
 
 /// One partition that cannot be mended does not keep the others from being opened: damage is its own, and a disk that is full or

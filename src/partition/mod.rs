@@ -267,10 +267,10 @@ impl Partition {
     /// [`Error::Poisoned`] if the directory was taken from this log.
     pub fn recover(&self) -> Result<RecoveryReport> {
         let inner = &*self.inner;
-        inner.home.check_open()?;
-        inner.home.evidence.held()?;
         let mut report = RecoveryReport::default();
         let mut writer = inner.writer.lock();
+        inner.home.check_open()?; // under the lock: who closes the log takes it too
+        inner.home.evidence.held()?;
         if matches!(writer.health, Health::Sound) && writer.work.is_none() {
             return Ok(report);
         }

@@ -215,7 +215,11 @@ impl Inner {
         });
         self.gate.call_returned(failed.clone());
         if let Some(cause) = failed {
-            return Err(self.stop(&mut self.writer.lock(), cause));
+            let mut writer = self.writer.lock();
+            if writer.life == pending.mark.life {
+                return Err(self.stop(&mut writer, cause));
+            }
+            return Err(Error::poisoned(Some(&self.place.at), cause)); // recovery has seen to what it may have left
         }
         self.finish_sync(pending);
         Ok(())
@@ -230,6 +234,7 @@ impl Inner {
             }
             Health::Damaged(why) => return Err(Error::again(&self.place.at, why)),
         }
+        self.finish_work(&mut writer)?; // of a recovery that could not be finished: until then nothing here is synced
         writer.sync_asked = false;
         let point = writer.point(self);
         let mark = writer.mark();

@@ -1,6 +1,7 @@
 //! Sixteen producers, readers at the tail and a thread that rolls, at each level, in both ways of reading.
 
 use std::collections::HashMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -306,5 +307,36 @@ fn closing_under_load_leaves_what_was_acknowledged() {
         assert!(log.recovery().is_empty(), "{level:?}: {:?}", log.recovery());
         let total = told.iter().map(Vec::len).sum::<usize>() as u64;
         check(&t0(&log), &told, total);
+    }
+}
+
+/// A topic is acknowledged only while the directory is this log's: whoever opens it next finds it.
+#[test]
+fn a_topic_that_is_made_while_the_log_is_closed_is_there_or_was_refused() {
+    for round in 0..200 {
+        let disk = Disk::seeded(round);
+        let log = open(&disk);
+        let start = Barrier::new(2);
+        let made = thread::scope(|scope| {
+            let maker = scope.spawn(|| {
+                start.wait();
+                let names = (0..20).map(|n| format!("old-{n}"));
+                names
+                    .take_while(|name| log.create_topic(name, TopicConfig::new()).is_ok())
+                    .count()
+            });
+            start.wait();
+            log.clone().close().unwrap();
+            let next = open(&disk);
+            next.create_topic("new", TopicConfig::new()).unwrap();
+            next.close().unwrap();
+            maker.join().unwrap()
+        });
+        let log = open(&disk);
+        let names: Vec<String> = (0..made).map(|n| format!("old-{n}")).collect();
+        for name in names.iter().map(String::as_str).chain(["new"]) {
+            log.topic(name)
+                .unwrap_or_else(|e| panic!("round {round}: {e}"));
+        }
     }
 }

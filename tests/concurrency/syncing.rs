@@ -4,7 +4,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use thalweg::testing::{Disk, DiskCall, DiskError, FailedSync, Fault};
+use thalweg::testing::{CrashModel, Disk, DiskCall, DiskError, FailedSync, Fault};
 use thalweg::{Durability, Error, Offset, Outcome, TopicConfig};
 
 use super::logs::{end, fresh, open, rows, t0, unplugged};
@@ -212,5 +212,43 @@ fn who_waits_while_recovery_runs_is_not_told_that_its_record_is_safe() {
             let entry = partition.get(offset).unwrap().expect("it was acknowledged");
             assert_eq!(entry.value_str().unwrap(), value, "round {round}, {offset}");
         }
+    }
+}
+
+/// Recovery that could not be finished makes nothing durable, however many still wait for the sync that failed.
+#[test]
+fn what_an_unfinished_recovery_found_is_not_shown_before_it_is_safe() {
+    for round in 0..100 {
+        let disk = Disk::seeded(round);
+        let log = open(&disk);
+        let config = TopicConfig::new().durability(Durability::Power);
+        let topic = log.create_topic("t", config).unwrap();
+        let partition = topic.partition(0).unwrap();
+        partition.append(("k", "first")).unwrap();
+        let once = Fault::sync(DiskCall::SyncData, FailedSync::Keep, DiskError::Io);
+        disk.fail(once.on(".log"));
+        let always = Fault::sync(DiskCall::SyncAll, FailedSync::Keep, DiskError::Io);
+        disk.fail(always.on(".log").lasting());
+        let start = Barrier::new(5);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    while partition.append(("k", "v")).is_ok() {}
+                });
+            }
+            start.wait();
+            for _ in 0..20 {
+                let _ = partition.recover();
+            }
+        });
+        let seen = partition.offsets().end;
+        let after = disk.crash(disk.points(), CrashModel::LostSuffix, round);
+        let log = open(&after);
+        let partition = log.topic("t").unwrap().partition(0).unwrap();
+        assert!(
+            partition.offsets().end >= seen,
+            "round {round}: {seen} was seen"
+        );
     }
 }
