@@ -100,7 +100,7 @@ impl Member {
             };
             sources.push(Source::new(partition, topic.uuid(), next));
         }
-        self.sources.append(&mut sources);
+        self.sources.extend(sources);
         self.sources.sort_by(|a, b| a.at().cmp(b.at()));
         Ok(())
     }

@@ -198,17 +198,14 @@ impl Topic {
 
     fn append_parts(&self, parts: Vec<Part<'_>>, count: usize) -> Result<Vec<Position>> {
         let mut positions: Vec<Option<Position>> = vec![None; count];
-        let partitions = parts.len();
+        let of = parts.len();
         for (done, part) in parts.into_iter().enumerate() {
             let partition = self.core.routed(part.id);
             let at = partition.topic_partition();
-            let offsets = partition.append_all(part.records).map_err(|e| {
-                let of = partitions;
-                if done == 0 {
-                    e
-                } else {
-                    partly(done, of, &at, e)
-                }
+            let appended = partition.append_all(part.records);
+            let offsets = appended.map_err(|e| match done {
+                0 => e,
+                _ => partly(done, of, &at, e),
             })?;
             for (place, offset) in part.places.into_iter().zip(offsets.start.get()..) {
                 positions[place] = Some(at.at(Offset::new(offset)));

@@ -170,16 +170,21 @@ fn a_shared_sync_that_fails_is_told_to_all_who_wait() {
     }
 }
 
+fn with_one_record(seed: u64) -> (Disk, thalweg::Log, thalweg::Partition) {
+    let disk = Disk::seeded(seed);
+    let log = open(&disk);
+    let config = TopicConfig::new().durability(Durability::Power);
+    let topic = log.create_topic("t", config).unwrap();
+    let partition = topic.partition(0).unwrap();
+    partition.append(("k", "first")).unwrap();
+    (disk, log, partition)
+}
+
 /// Some wait for a sync that fails; one of them runs recovery, which cuts what the others wrote, before they have seen it.
 #[test]
 fn who_waits_while_recovery_runs_is_not_told_that_its_record_is_safe() {
     for round in 0..60 {
-        let disk = Disk::seeded(round);
-        let log = open(&disk);
-        let config = TopicConfig::new().durability(Durability::Power);
-        let topic = log.create_topic("t", config).unwrap();
-        let partition = topic.partition(0).unwrap();
-        partition.append(("k", "first")).unwrap();
+        let (disk, _log, partition) = with_one_record(round);
         let failing = Fault::sync(DiskCall::SyncData, FailedSync::Revert, DiskError::Io);
         disk.fail(failing.on(".log"));
         let start = Barrier::new(4);
@@ -219,12 +224,7 @@ fn who_waits_while_recovery_runs_is_not_told_that_its_record_is_safe() {
 #[test]
 fn what_an_unfinished_recovery_found_is_not_shown_before_it_is_safe() {
     for round in 0..100 {
-        let disk = Disk::seeded(round);
-        let log = open(&disk);
-        let config = TopicConfig::new().durability(Durability::Power);
-        let topic = log.create_topic("t", config).unwrap();
-        let partition = topic.partition(0).unwrap();
-        partition.append(("k", "first")).unwrap();
+        let (disk, _log, partition) = with_one_record(round);
         let once = Fault::sync(DiskCall::SyncData, FailedSync::Keep, DiskError::Io);
         disk.fail(once.on(".log"));
         let always = Fault::sync(DiskCall::SyncAll, FailedSync::Keep, DiskError::Io);
