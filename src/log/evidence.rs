@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) clean: bool,
     /// The newest catalogue that an entry has seen.
     pub(super) catalogue: u64,
+    /// The greatest opening that any entry names, those included whose `OPEN` is gone, or whose topic.
+    greatest: u64,
 }
 
 impl Known {
@@ -56,6 +58,10 @@ impl Known {
     }
 
     pub(super) fn add(&mut self, entry: Entry) {
+        self.greatest = self.greatest.max(match &entry {
+            Entry::Open { number, .. } | Entry::Close { number, .. } => *number,
+            Entry::Point(point) | Entry::Checked(point) => point.open_number,
+        });
         match entry {
             Entry::Open {
                 number,
@@ -88,24 +94,10 @@ impl Known {
         self.opens.last_key_value().map_or(0, |(&number, _)| number)
     }
 
-    /// The greatest opening that any entry names, those whose `OPEN` is gone included.
-    fn greatest_number(&self) -> u64 {
-        let points = self
-            .points
-            .values()
-            .chain(self.checked.values())
-            .map(|point| point.open_number);
-        points
-            .max()
-            .unwrap_or(0)
-            .max(self.newest_open())
-            .max(self.newest_close)
-    }
-
     /// Number of the next opening, where `seen` is the greatest in any segment header (looked up only if this is not sound).
     /// After a loss one number is left out, so that no later opening can take the numbers for consecutive.
     pub(super) fn next_number(&self, seen: u64) -> u64 {
-        let greatest = self.greatest_number().max(seen);
+        let greatest = self.greatest.max(seen);
         greatest.saturating_add(if self.sound { 1 } else { 2 })
     }
 

@@ -9,24 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::catalogue::CatalogueFile;
-use super::config;
-use super::description;
 use super::held::Held;
 use super::ledger::Ledger;
 use super::maintenance::{Maintenance, Worker};
-use super::root::{Access, create_dir, sync_dir};
+use super::root::Access;
 use super::routing::CustomPartitioner;
-use super::settings::TopicConfig;
 use super::state::State;
-use super::topic::{Opening, Topic, TopicCore, custom_for};
+use super::topic::TopicCore;
 use crate::error::{Error, Result};
 use crate::format::names;
-use crate::format::slots::SlotFile;
 use crate::partition::Partition;
 use crate::partition::home::{Evidence, Home};
 use crate::partition::progress::Progress;
 use crate::partition::report::RecoveryReport;
-use crate::slotted::SlottedFile;
 
 /// An open log.
 pub(crate) struct Inner {
@@ -85,64 +80,6 @@ impl Inner {
             .values()
             .filter_map(|known| known.core().ok().cloned())
             .collect()
-    }
-
-    /// Makes a topic. The numbered steps are crash points; before step 3 is through there is no such topic.
-    pub(super) fn create_topic(self: &Arc<Self>, name: &str, config: TopicConfig) -> Result<Topic> {
-        check_topic_name(name)?;
-        let described = config.resolve()?;
-        let mut catalogue = self.catalogue.lock();
-        match self.topic(name) {
-            Err(Error::NotFound { .. }) => {}
-            Ok(_) => return Err(Error::already_exists("topic", name)),
-            Err(e) => return Err(e),
-        }
-        self.state.open_number()?;
-        let storage = &*self.home.ground.storage;
-        let uuid = storage.random();
-        let topics = self.home.root.join(names::TOPICS);
-        let dir = topics.join(names::topic_dir(name, uuid));
-        let making = topics.join(format!("{}{}", names::topic_dir(name, uuid), names::TMP));
-        // 1. Its directory, under another name.
-        create_dir(storage, &making)?;
-        let stored = description::stored(name, uuid, &described).encode();
-        SlottedFile::create(
-            storage,
-            &making.join(names::CONFIG),
-            SlotFile::TopicConfig,
-            &stored,
-        )?;
-        // 2. Under its own.
-        storage
-            .rename(&making, &dir)
-            .map_err(|e| Error::io("rename", &dir, e))?;
-        sync_dir(storage, &topics)?;
-        let mut read = config::read(storage, &dir)?;
-        read.description = described.clone(); // with what is not stored
-        let custom = custom_for(&described.partitioner, &self.partitioners);
-        let core = TopicCore::open(
-            Opening {
-                dir,
-                read,
-                custom,
-                first_offset: described.settings.first_offset,
-            },
-            &self.home,
-            &mut RecoveryReport::default(),
-        )?;
-        // 3. In the catalogue.
-        catalogue.add(storage, name, uuid)?;
-        self.state.set_catalogue(catalogue.generation());
-        let core = Arc::new(core);
-        self.topics
-            .write()
-            .insert(Arc::clone(core.name()), Known::Open(Arc::clone(&core)));
-        self.changed();
-        self.work_for(&core)?;
-        Ok(Topic {
-            core,
-            open: Arc::clone(self),
-        })
     }
 
     /// Starts the maintenance thread if this topic needs it.

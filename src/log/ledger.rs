@@ -34,7 +34,7 @@ use crate::record::Record;
 /// is called so is another one.)
 const NAME: &str = "__ledger";
 /// Fixed, and the same in every log: no random UUID is as small.
-const TOPIC: u128 = 1;
+pub(super) const TOPIC: u128 = 1;
 const SEGMENT_BYTES: u64 = 1 << 20;
 /// Losing a commit only repeats work, so a commit does not wait for the disk; it is synced soon after.
 const LEVEL: Durability = Durability::Interval {
@@ -202,6 +202,34 @@ impl Ledger {
         let of_group = live.group(group);
         of_group.extend(commits.iter().map(|commit| (commit.key, commit.next)));
         Ok(())
+    }
+
+    /// Forgets what groups have committed for these topics, which are deleted. It is durable when this returns.
+    pub(super) fn forget_topics(&self, topics: &[u128]) -> Result<()> {
+        let mut live = self.live.lock();
+        let mut gone = Vec::new();
+        for (group, positions) in &live.groups {
+            for &(topic, partition) in positions.keys() {
+                if topics.contains(&topic) {
+                    let key = GroupPosition {
+                        group: group.clone(),
+                        topic,
+                        partition,
+                    };
+                    gone.push(Record::tombstone(key.encode()));
+                }
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.partition().append_all(gone)?;
+        for positions in live.groups.values_mut() {
+            positions.retain(|(topic, _), _| !topics.contains(topic));
+        }
+        live.groups.retain(|_, positions| !positions.is_empty());
+        drop(live);
+        self.partition().sync()
     }
 
     /// The next offset of a group in one partition; `None` only if it is certain that there is no commit.

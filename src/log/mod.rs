@@ -2,7 +2,7 @@
 //!
 //! [`Log`] is what a user holds, [`inner`] what all handles share. Opening is [`open`], in the order of its steps, with
 //! [`root`], [`held`], [`state`] and [`evidence`], [`catalogue`] and [`survey`]. A topic is [`topic`], with [`settings`],
-//! [`policy`], [`config`], [`description`] and [`routing`]. [`ledger`] keeps what groups have committed.
+//! [`policy`], [`config`], [`description`] and [`routing`]; it comes and goes by [`lifecycle`]. [`ledger`] keeps what groups have committed.
 
 mod builder;
 mod catalogue;
@@ -12,6 +12,7 @@ mod evidence;
 mod held;
 mod inner;
 mod ledger;
+mod lifecycle;
 mod maintenance;
 mod open;
 mod policy;
@@ -166,6 +167,19 @@ impl Log {
                 open: Arc::clone(&self.inner),
             })
             .collect()
+    }
+
+    /// Deletes a topic with all its records, and what groups have committed for it. It is gone for good when this returns, and its
+    /// name can be used again. Handles of it, and consumers that read it, get [`Error::NotFound`] from then on or, as a group's
+    /// members do, wait for a new topic of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if there is none; [`Error::NoSpace`], [`Error::Io`]: nothing was done. After [`Error::Indeterminate`]
+    /// it refuses everything until the log is opened again, when it may be there or not. [`Error::Corruption`] for one that the
+    /// catalogue has lost.
+    pub fn delete_topic(&self, name: &str) -> Result<()> {
+        self.inner.delete_topic(name)
     }
 
     /// Everything written before this call survives a power loss after it, whatever the level of its topic.

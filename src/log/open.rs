@@ -16,7 +16,7 @@ use super::catalogue::CatalogueFile;
 use super::config;
 use super::held::Held;
 use super::inner::{Inner, Known};
-use super::ledger::Ledger;
+use super::ledger::{self, Ledger};
 use super::maintenance::Worker;
 use super::root::{Access, Root};
 use super::state::State;
@@ -25,6 +25,7 @@ use super::topic::{Opening, TopicCore, custom_for};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::names;
+use crate::format::root::CatalogueEntry;
 use crate::io::Storage;
 use crate::partition::home::{Evidence, Home, HomeParts};
 use crate::partition::progress::Progress;
@@ -137,8 +138,16 @@ impl Found {
             .iter()
             .map(|topic| (topic.dir.clone(), topic.partitions()))
             .collect();
-        let survey = Survey::of(storage, &root.dir, &dirs)?;
+        let going: Vec<PathBuf> = catalogue
+            .deleting()
+            .map(|entry| topic_dir(root, entry))
+            .collect();
+        let survey = Survey::of(storage, &root.dir, &dirs, &going)?;
         survey.report(&mut report);
+        if survey.orphans.is_empty() {
+            let known = catalogue.uuids();
+            state.keep_points(|topic| topic == ledger::TOPIC || known.contains(&topic));
+        }
         for orphan in &survey.orphans {
             topics.extend(lost_by_catalogue(root, orphan, &topics)?);
         }
@@ -213,10 +222,7 @@ fn read_topics(
 ) -> Result<Vec<Listed>> {
     let mut topics = Vec::new();
     for entry in catalogue.live() {
-        let dir = root
-            .dir
-            .join(names::TOPICS)
-            .join(names::topic_dir(&entry.name, entry.topic));
+        let dir = topic_dir(root, entry);
         let read = match config::read(&*root.storage, &dir) {
             Ok(read) if read.stored.topic != entry.topic || read.stored.name != entry.name => {
                 Err(read.path)
@@ -239,6 +245,11 @@ fn read_topics(
         });
     }
     Ok(topics)
+}
+
+fn topic_dir(root: &Root, entry: &CatalogueEntry) -> PathBuf {
+    let topics = root.dir.join(names::TOPICS);
+    topics.join(names::topic_dir(&entry.name, entry.topic))
 }
 
 fn finding(kind: FindingKind, file: PathBuf) -> Finding {
@@ -285,7 +296,11 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
     for core in inner.cores() {
         inner.work_for(&core)?;
     }
-    inner.ledger.replay(&mut inner.report)
+    inner.ledger.replay(&mut inner.report)?;
+    if inner.access == Access::Write {
+        isolate(inner.finish_deletions(), &mut inner.report)?;
+    }
+    Ok(())
 }
 
 /// One partition that cannot be mended does not keep the others from being opened: damage is its own, and a disk that is full or

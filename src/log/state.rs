@@ -107,6 +107,13 @@ impl State {
         known.catalogue = known.catalogue.max(generation);
     }
 
+    /// Topics that are no more: what is known of them is left out of the next rewrite.
+    pub(super) fn keep_points(&self, of: impl Fn(u128) -> bool) {
+        let known = &mut self.writer.lock().known;
+        known.points.retain(|&(topic, _), _| of(topic));
+        known.checked.retain(|&(topic, _), _| of(topic));
+    }
+
     /// Some segment header names this opening: to be called, before the first write, if `STATE` is not sound.
     pub(super) fn saw(&self, number: u64) {
         let mut writer = self.writer.lock();

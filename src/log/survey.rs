@@ -9,15 +9,16 @@ use crate::format::names;
 use crate::format::segment::{SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::io::{DirEntry, Kind, OpenMode, Storage, read_full};
 use crate::partition::report::{Finding, FindingKind, RecoveryReport};
-use crate::slotted::{remove_if_there, sync_parent};
+use crate::slotted::remove_if_there;
 
 use super::config;
+use super::root::sync_dir;
 
 /// What a look over the directories found besides the topics of the catalogue.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Files that were never finished, and topics that never came to be: to be removed.
-    pub(super) leftovers: Vec<PathBuf>,
+    pub(super) leftovers: Vec<(PathBuf, DirEntry)>,
     /// Topics with records that no catalogue names.
     pub(super) orphans: Vec<PathBuf>,
     unknown: u64,
@@ -37,11 +38,13 @@ const IN_ROOT: [&str; 8] = [
 ];
 
 impl Survey {
-    /// `topics` are the directories of the topics in the catalogue, with the number of partitions of each where it is known.
+    /// `topics` are the directories of the topics in the catalogue, with the number of partitions of each where it is known;
+    /// `going` those of the topics that are being deleted.
     pub(super) fn of(
         storage: &dyn Storage,
         root: &Path,
         topics: &[(PathBuf, Option<u32>)],
+        going: &[PathBuf],
     ) -> Result<Survey> {
         let mut survey = Survey::default();
         for entry in list(storage, root)? {
@@ -53,10 +56,13 @@ impl Survey {
         let dir = root.join(names::TOPICS);
         for entry in list(storage, &dir)? {
             let path = dir.join(&entry.name);
+            if going.contains(&path) {
+                continue; // its deletion is finished elsewhere
+            }
             match names::parse_topic_dir(&entry.name).filter(|_| entry.kind == Kind::Dir) {
                 Some(false) if known.contains(path.as_path()) => {}
                 Some(false) if !is_unborn(storage, &path)? => survey.orphans.push(path),
-                Some(_) => survey.leftovers.push(path),
+                Some(_) => survey.leftovers.push((dir.clone(), entry)),
                 None => survey.unknown(path),
             }
         }
@@ -84,7 +90,7 @@ impl Survey {
     fn file(&mut self, dir: &Path, entry: DirEntry, finished: &[&str]) {
         let making = |name: &&str| entry.name == OsString::from(format!("{name}{}", names::TMP));
         if entry.kind == Kind::File && finished.iter().any(making) {
-            self.leftovers.push(dir.join(entry.name));
+            self.leftovers.push((dir.to_owned(), entry));
         } else {
             self.unknown(dir.join(entry.name));
         }
@@ -112,8 +118,9 @@ impl Survey {
 
     /// Removes the leftovers. What cannot be removed now stays for the next opening; it is in nobody's way.
     pub(super) fn clean_up(&self, storage: &dyn Storage) {
-        for path in &self.leftovers {
-            let _ = remove_tree(storage, path);
+        for (dir, entry) in &self.leftovers {
+            let removed = remove(storage, dir, entry);
+            let _ = removed.and_then(|()| sync_dir(storage, dir));
         }
     }
 }
@@ -137,21 +144,22 @@ fn is_unborn(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     }
 }
 
-fn remove_tree(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let Ok(entries) = storage.read_dir(path) else {
-        return remove_if_there(storage, path);
-    };
-    for entry in entries {
-        remove_tree(storage, &path.join(entry.name))?;
+/// Removes a file, or a directory with all that is in it. A link goes, and not what it leads to.
+pub(super) fn remove(storage: &dyn Storage, dir: &Path, entry: &DirEntry) -> Result<()> {
+    let path = dir.join(&entry.name);
+    if entry.kind != Kind::Dir {
+        return remove_if_there(storage, &path);
+    }
+    for inner in list(storage, &path)? {
+        remove(storage, &path, &inner)?;
     }
     storage
-        .remove_dir(path)
-        .map_err(|e| Error::io("remove", path, e))?;
-    sync_parent(storage, path)
+        .remove_dir(&path)
+        .map_err(|e| Error::io("remove", &path, e))
 }
 
 /// The names in a directory; one that is not there has none. (Whether it should be is for others to say.)
-fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
+pub(super) fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     match storage.read_dir(dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         other => other.map_err(|e| Error::io("list", dir, e)),

@@ -4,6 +4,7 @@
 //! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
 //! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
+//! * [`retire`] is the end, when the topic is deleted.
 
 mod append;
 mod classify;
@@ -18,6 +19,7 @@ mod quarantine;
 pub(crate) mod reader;
 mod recovery;
 pub(crate) mod report;
+pub(crate) mod retire;
 mod roll;
 mod segments;
 pub(crate) mod settings;
@@ -89,6 +91,8 @@ pub(crate) struct Inner {
     life: AtomicU64,
     /// Some reader has come to the end, and there was no ring of newest bytes.
     tail_wanted: AtomicBool,
+    /// Its topic is deleted: as the writer's health says.
+    gone: AtomicBool,
 }
 
 /// Bytes of a partition's ring of newest bytes.
@@ -160,6 +164,7 @@ impl Partition {
             home,
             owner,
             tail_wanted: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             settings: RwLock::new(settings),
             gate: sync::Gate::default(),
             life: AtomicU64::new(0),
@@ -200,6 +205,7 @@ impl Partition {
                 return Err(Error::poisoned(at, Arc::clone(cause))); // not everything is synced, and never will be
             }
             Health::Damaged(_) => return Ok(false), // nothing was written to it
+            Health::Gone => return Ok(false), // it is not known whether the topic is deleted: else it would not be asked
         }
         if !writer.used {
             return Ok(true);
@@ -269,7 +275,7 @@ impl Partition {
         let inner = &*self.inner;
         let mut report = RecoveryReport::default();
         let mut writer = inner.writer.lock();
-        inner.home.check_open()?; // under the lock: who closes the log takes it too
+        inner.check_there()?; // under the lock: who closes the log, or deletes the topic, takes it too
         inner.home.evidence.held()?;
         if matches!(writer.health, Health::Sound) && writer.work.is_none() {
             return Ok(report);

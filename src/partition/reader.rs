@@ -90,7 +90,7 @@ impl Cursor {
         loop {
             let mut chunk = match self.rest.take() {
                 Some(chunk) => chunk,
-                None => match self.fill(limit, max_bytes)? {
+                None => match self.fill(limit, max_bytes).map_err(|e| self.told(e))? {
                     Some(chunk) => chunk,
                     None => return Ok(None),
                 },
@@ -107,7 +107,7 @@ impl Cursor {
     }
 
     fn fill(&mut self, limit: u64, max_bytes: usize) -> Result<Option<Chunk>> {
-        self.inner.home.check_open()?;
+        self.inner.check_there()?;
         let end = self.inner.progress.end().get(); // before the snapshot, see above
         let segments = self.inner.segments();
         if self.next < segments.log_start {
@@ -214,15 +214,21 @@ impl Cursor {
         Ok(true)
     }
 
+    /// What goes wrong while a topic is deleted is that, and no damage.
+    #[cold]
+    fn told(&self, e: Error) -> Error {
+        self.inner.check_there().err().unwrap_or(e)
+    }
+
     /// The record at one offset, and as little as possible around it.
     pub(crate) fn read_one(&mut self, offset: u64) -> Result<Option<Chunk>> {
-        self.inner.home.check_open()?;
+        self.inner.check_there()?;
         let end = self.inner.progress.end().get(); // before the snapshot, see above
         let segments = self.inner.segments();
         if offset < segments.log_start {
             return Err(self.out_of_range(&segments, end));
         }
-        if offset >= end || !self.stand(&segments, end)? {
+        if offset >= end || !self.stand(&segments, end).map_err(|e| self.told(e))? {
             return Ok(None);
         }
         if let Some(chunk) = self.read_guessed(&segments, offset) {
@@ -255,7 +261,7 @@ impl Cursor {
         let Some(at) = holding.filter(|&at| segments.slots[at].base <= self.next) else {
             return Ok(segments.log_start); // a gap before the first segment: nothing stands in it
         };
-        let segment = self.open(&segments, at)?;
+        let segment = self.open_at(&segments, at)?;
         Ok(segment
             .floor_offset(&self.inner.home.ground, self.next)?
             .max(segments.log_start))
@@ -263,7 +269,7 @@ impl Cursor {
 
     /// The segment at a place of the list.
     pub(crate) fn open_at(&self, segments: &Segments, at: usize) -> Result<Arc<Segment>> {
-        self.open(segments, at)
+        self.open(segments, at).map_err(|e| self.told(e))
     }
 
     /// Goes where the first record of `time` or later can be in a segment.

@@ -32,6 +32,7 @@ impl Inner {
     pub(crate) fn make_ready(&self, writer: &mut Writer) -> Result<()> {
         self.home.check_open()?;
         match &writer.health {
+            Health::Gone => return Err(self.not_found()),
             Health::Sound => {}
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));

@@ -228,6 +228,7 @@ impl Inner {
     fn begin_sync(&self) -> Result<Option<Pending>> {
         let mut writer = self.writer.lock();
         match &writer.health {
+            Health::Gone => return Err(self.not_found()),
             Health::Sound => {}
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
@@ -287,7 +288,9 @@ impl Inner {
 
     /// Fail-stop: nothing more is acknowledged here.
     pub(crate) fn stop(&self, writer: &mut Writer, cause: Arc<Error>) -> Error {
-        writer.health = Health::Poisoned(Arc::clone(&cause));
+        if !matches!(writer.health, Health::Gone) {
+            writer.health = Health::Poisoned(Arc::clone(&cause));
+        }
         self.home.evidence.doubt();
         self.progress.wake_all();
         Error::poisoned(Some(&self.place.at), cause)
@@ -310,6 +313,7 @@ impl Inner {
         let mut writer = self.writer.lock();
         match &writer.health {
             Health::Damaged(_) => return Ok(()), // nothing was written to it
+            Health::Gone => return Ok(()),
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
             }
@@ -324,7 +328,7 @@ impl Inner {
     fn begin_sync_all(&self) -> Result<Option<Pending>> {
         let mut writer = self.writer.lock();
         match &writer.health {
-            Health::Damaged(_) => return Ok(None),
+            Health::Damaged(_) | Health::Gone => return Ok(None),
             Health::Poisoned(_) => {}
             Health::Sound => self.finish_work(&mut writer)?,
         }

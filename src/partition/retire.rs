@@ -1,0 +1,81 @@
+//! The end of a partition: everything is refused when its topic is deleted, and its files are let go of.
+
+use std::sync::atomic::Ordering;
+
+use super::segments::Segments;
+use super::writer::{Health, Rear};
+use super::{Inner, Partition};
+use crate::error::{Error, Result};
+
+/// A partition that refuses everything, until it is known whether its topic is deleted.
+pub(crate) struct Retired {
+    partition: Partition,
+    before: Health,
+}
+
+impl Inner {
+    /// May this partition be read?
+    pub(crate) fn check_there(&self) -> Result<()> {
+        self.home.check_open()?;
+        if self.is_gone() {
+            Err(self.not_found())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire) // pairs with `set_gone`: what was done before it is seen
+    }
+
+    #[cold]
+    pub(crate) fn not_found(&self) -> Error {
+        Error::not_found("topic", self.place.at.topic())
+    }
+
+    fn set_gone(&self, gone: bool) {
+        self.gone.store(gone, Ordering::Release);
+        self.progress.wake_all(); // who sleeps there sees it
+    }
+}
+
+impl Partition {
+    /// Is its topic deleted?
+    pub(crate) fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    /// Refuses everything from now on. An append that is under way has been written; if it waits for a sync, it is told that it
+    /// is not known whether it will be there.
+    pub(crate) fn retire(&self) -> Retired {
+        let mut writer = self.inner.writer.lock();
+        let before = std::mem::replace(&mut writer.health, Health::Gone);
+        self.inner.set_gone(true);
+        Retired {
+            partition: Partition {
+                inner: self.inner.clone(),
+                _open: None,
+            },
+            before,
+        }
+    }
+}
+
+impl Retired {
+    /// The topic was not deleted after all.
+    pub(crate) fn reinstate(self) {
+        let inner = &*self.partition.inner;
+        inner.writer.lock().health = self.before;
+        inner.set_gone(false);
+    }
+
+    /// The topic is deleted: lets go of the files. Who reads one keeps it for as long.
+    pub(crate) fn let_go(self) {
+        let inner = &*self.partition.inner;
+        let mut writer = inner.writer.lock();
+        writer.rear = Rear::Closed(None);
+        writer.tail = None;
+        writer.work = None;
+        inner.change_segments(|segments| *segments = Segments::default());
+    }
+}
