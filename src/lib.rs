@@ -64,8 +64,7 @@
 //!
 //! # Not there yet
 //!
-//! A group has one member, topics cannot be deleted or changed, and nothing removes or compacts old records: `Retention` and
-//! `Compaction` are stored only.
+//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only.
 //!
 //! # Features
 //!

@@ -132,6 +132,7 @@ fn a_commit_inside_a_loop_by_value_is_refused_until_the_next_poll_or_a_seek() {
 fn f119_commits_out_of_range_store_nothing() {
     let log = log_with("orders", 2, 20);
     let mut consumer = join(&log, "g", "orders");
+    assert_eq!(consumer.poll(NOW).unwrap().len(), 20);
     let end = log
         .topic("orders")
         .unwrap()

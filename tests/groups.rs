@@ -116,23 +116,6 @@ fn partitions_take_turns() {
 }
 
 #[test]
-fn a_group_has_one_member_and_a_dropped_one_gives_up_its_place() {
-    let log = log_with("orders", 1, 1);
-    let first = join(&log, "g", "orders");
-    let refused = log.group("g").subscribe(["orders"]).join();
-    assert!(matches!(
-        refused,
-        Err(Error::LimitExceeded { limit: 1, .. })
-    ));
-    let generation = first.membership().generation();
-    drop(first);
-    let second = join(&log, "g", "orders");
-    assert!(second.membership().generation() > generation);
-    second.close().unwrap();
-    join(&log, "g", "orders");
-}
-
-#[test]
 fn join_refuses_what_cannot_be() {
     let log = log_with("orders", 1, 1);
     let group = log.group("g");
@@ -234,6 +217,11 @@ fn a_topic_that_appears_later_is_read_from_its_first_record() {
         .start_from(latest)
         .join()
         .unwrap();
+    assert!(
+        consumer.assignment().is_empty(),
+        "it takes its partitions in a poll"
+    );
+    assert!(consumer.poll(NOW).unwrap().is_empty());
     assert_eq!(consumer.assignment(), [at("orders", 0)]);
     assert_eq!(consumer.subscription(), ["orders", "sales"]);
     fill(&log, "sales", 2, 2);
@@ -286,6 +274,8 @@ fn a_batch_shows_its_partitions_and_where_to_go_on() {
 fn a_wake_is_sticky_and_moves_nothing() {
     let log = log_with("orders", 1, 5);
     let mut consumer = join(&log, "g", "orders");
+    assert_eq!(consumer.poll(NOW).unwrap().len(), 5);
+    consumer.seek(&at("orders", 0).at(Offset::ZERO)).unwrap();
     consumer.wake_handle().wake();
     assert!(matches!(consumer.poll(NOW), Err(Error::Woken)));
     assert_eq!(consumer.position(&at("orders", 0)), Some(Offset::ZERO));

@@ -47,8 +47,9 @@ impl ConsumerBuilder {
         }
     }
 
-    /// Where to begin without a committed offset: [`StartFrom::Earliest`] unless set. Resolved at `join`, so nothing
-    /// appended after it is skipped; a topic that appears later is read from its first record.
+    /// Where to begin without a committed offset: [`StartFrom::Earliest`] unless set. Resolved at `join`, so nothing appended
+    /// after it is skipped, and kept for the group as long as it has members; a topic that appears later is read from its first
+    /// record.
     pub fn start_from(mut self, start: StartFrom) -> Self {
         self.start_from = start;
         self
@@ -79,13 +80,14 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Takes the place in the group and finds where to begin. Topics that do not exist are waited for.
+    /// Takes a place in the group, and finds where the group begins in partitions for which it has committed nothing. Topics that
+    /// do not exist are waited for. The members of a group share the partitions of its topics: which are this one's is known
+    /// after its first `poll`.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidSetting`] names the setting; [`Error::InvalidName`] for a name that no topic or group can have;
-    /// [`Error::LimitExceeded`] while the group has a member (in this version, one); [`Error::Corruption`] where damage may
-    /// hide a committed offset.
+    /// [`Error::Corruption`] where damage may hide a committed offset.
     pub fn join(self) -> Result<Consumer> {
         if self.topics.is_empty() {
             return Err(Error::invalid("subscribe", "needs at least one topic"));

@@ -45,7 +45,7 @@ pub(crate) trait ConsumerEngine: Send {
     fn membership(&self) -> Membership;
     fn wake_handle(&self) -> WakeHandle;
     /// Leaves in order. Commits nothing.
-    fn close(&mut self) -> Result<()>;
+    fn close(self: Box<Self>) -> Result<()>;
 }
 
 /// The engine of one consumer.
@@ -74,6 +74,13 @@ impl Engine {
         match self {
             Engine::Log(member) => &mut **member,
             Engine::Remote(engine) => &mut **engine,
+        }
+    }
+
+    pub(super) fn close(self) -> Result<()> {
+        match self {
+            Engine::Log(member) => member.close(),
+            Engine::Remote(engine) => engine.close(),
         }
     }
 
@@ -146,14 +153,18 @@ mod tests {
             None
         }
         fn membership(&self) -> Membership {
-            Membership::new("group", "dummy-1", 1)
+            Membership {
+                group: "group".into(),
+                member: "dummy-1".into(),
+                generation: 1,
+            }
         }
         fn wake_handle(&self) -> WakeHandle {
             WakeHandle {
                 parker: Arc::default(),
             }
         }
-        fn close(&mut self) -> Result<()> {
+        fn close(self: Box<Self>) -> Result<()> {
             Ok(())
         }
     }

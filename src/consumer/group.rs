@@ -33,7 +33,7 @@ impl ConsumerGroup {
         &self.name
     }
 
-    /// A consumer of these topics, in all their partitions. Topics that do not exist are waited for.
+    /// A consumer of these topics: alone of all their partitions, else of its share. Topics that do not exist are waited for.
     pub fn subscribe<T: Into<String>>(
         &self,
         topics: impl IntoIterator<Item = T>,
@@ -49,10 +49,9 @@ impl ConsumerGroup {
     pub fn committed(&self) -> Result<Positions> {
         self.log.check_open()?;
         let mut positions = Positions::new();
-        for commit in self.log.ledger().committed_by(&self.name)? {
-            let (topic, partition) = commit.key;
+        for ((topic, partition), next) in self.log.ledger().committed_by(&self.name)? {
             if let Some(topic) = self.log.topic_by_uuid(topic) {
-                positions.set(TopicPartition::new(topic.name(), partition).at(commit.next));
+                positions.set(TopicPartition::new(topic.name(), partition).at(next));
             }
         }
         Ok(positions)

@@ -1,5 +1,6 @@
 //! A member of a group on the embedded log: it reads its partitions in turn, sleeps when there is nothing, and commits.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -7,14 +8,14 @@ use std::time::Duration;
 use super::Membership;
 use super::batch::{Batch, Reset};
 use super::builder::ConsumerBuilder;
+use super::coordinator::{Coordinator, Look, Owned, Place};
 use super::engine::{ConsumerEngine, Wait};
-use super::seats::{Seat, Seats};
 use super::source::{Room, Source};
+use super::starts;
 use super::wake::{Parker, WakeHandle};
 use crate::error::{Error, Result};
-use crate::log::{Commit, Log, Topic};
-use crate::offset::{Offset, Position, Positions, StartFrom, TopicPartition};
-use crate::partition::Partition;
+use crate::log::{Commit, Log, PartitionKey};
+use crate::offset::{Offset, Position, Positions, TopicPartition};
 use crate::partition::progress::Watch;
 use crate::segment::chunk::Chunk;
 
@@ -22,13 +23,16 @@ use crate::segment::chunk::Chunk;
 pub(super) struct Member {
     log: Log,
     settings: ConsumerBuilder,
-    seat: Option<Seat>,
+    place: Place,
+    /// As of the last reconciliation.
+    membership: Membership,
+    /// What it reads, sorted.
     sources: Vec<Source>,
-    /// Subscribed topics that do not exist yet.
-    missing: Vec<String>,
-    /// What [`Log::changes`] said when `missing` was last looked for.
+    /// What [`Log::changes`] said when the topics were last looked at.
     looked_at: Offset,
-    /// The last look was an error, and was told.
+    /// The version of the group's state that it has reconciled to; `None`: to none yet.
+    seen: Option<u64>,
+    /// The last look at the group was an error, and was told.
     told: bool,
     /// The partition that the next poll begins with, so that none starves.
     turn: usize,
@@ -48,78 +52,98 @@ impl Member {
         }
         let client = settings.client_id.as_deref().unwrap_or(group);
         log.prepare_commits()?;
-        let seat = log.shared::<Seats>().join(group, client)?;
-        let mut member = Member {
-            missing: settings.topics.clone(),
+        let coordinator = log.shared::<Coordinator>();
+        let parker = Arc::default();
+        let (place, looked_at) = loop {
+            let look = starts::look(&log, &settings)?;
+            let at = look.at;
+            if let Some(place) = coordinator.join(group, client, &settings.topics, look, &parker) {
+                break (place, at);
+            }
+        };
+        Ok(Member {
+            membership: place.target().membership,
             log,
             settings,
-            seat: Some(seat),
+            place,
             sources: Vec::new(),
-            looked_at: Offset::ZERO,
+            looked_at,
+            seen: None,
             told: false,
             turn: 0,
             resets: Vec::new(),
-            parker: Arc::default(),
-        };
-        member.find_topics(member.settings.start_from)?;
-        Ok(member)
+            parker,
+        })
     }
 
-    /// Takes in the partitions of subscribed topics that exist by now.
-    fn find_topics(&mut self, start: StartFrom) -> Result<()> {
-        // Before the look: what changes during it is looked at again.
-        let changes = self.log.changes().end();
-        let (mut still_missing, mut result) = (Vec::new(), Ok(()));
-        for name in std::mem::take(&mut self.missing) {
-            let taken = self.log.topic(&name);
-            match taken.and_then(|topic| self.take_in(&topic, start)) {
-                Ok(()) => {}
-                Err(Error::NotFound { .. }) => still_missing.push(name),
-                // It stays missing, and is met again.
+    /// Brings what it reads in line with what it should read. Two comparisons if nothing has changed.
+    fn reconcile(&mut self) -> Result<()> {
+        let changes = self.log.changes().end(); // before the look: what changes during it is looked at again
+        let mut looked = Ok(());
+        if changes != self.looked_at {
+            looked = self.look_at_topics(changes);
+            if looked.is_ok() {
+                self.looked_at = changes;
+            }
+        }
+        if self.seen != Some(self.place.version()) {
+            looked = looked.and(self.move_partitions());
+        }
+        looked
+    }
+
+    /// Topics may have come or gone: tells the group. One that cannot be looked at is left as it was known.
+    fn look_at_topics(&self, at: Offset) -> Result<()> {
+        let mut result = Ok(());
+        let mut topics = Vec::new();
+        for name in &self.settings.topics {
+            match starts::look_later(&self.log, name) {
+                Ok(looked) => topics.push(looked),
+                Err(e) => result = result.and(Err(e)),
+            }
+        }
+        self.place.changed(Look { at, topics });
+        result
+    }
+
+    /// Gives up what it should not read, then takes what it should and nobody does.
+    fn move_partitions(&mut self) -> Result<()> {
+        let target = self.place.target();
+        let wanted: HashSet<PartitionKey> = target.owned.iter().map(|of| of.key).collect();
+        let going = |source: &mut Source| !wanted.contains(&source.partition().key());
+        let gone = self.sources.extract_if(.., going);
+        let gone: Vec<PartitionKey> = gone.map(|source| source.partition().key()).collect();
+        self.place.release(&gone);
+        self.membership = target.membership;
+        let mut result = Ok(());
+        let mut failed = Vec::new();
+        for (of, start) in self.place.take() {
+            match self.open(&of, start) {
+                Ok(source) => self.sources.push(source),
                 Err(e) => {
-                    still_missing.push(name);
+                    failed.push(of.key);
                     result = result.and(Err(e));
                 }
             }
         }
-        self.missing = still_missing;
+        self.place.release(&failed);
+        self.sources.sort_by(|a, b| a.at().cmp(b.at()));
         if result.is_ok() {
-            self.looked_at = changes;
+            self.seen = Some(target.version);
         }
         result
     }
 
-    fn take_in(&mut self, topic: &Topic, start: StartFrom) -> Result<()> {
+    /// Where the group goes on in a partition that this member has taken.
+    fn open(&self, of: &Owned, start: Option<Offset>) -> Result<Source> {
+        let topic = self.log.topic(of.at.topic())?;
+        let partition = topic.partition(of.at.partition())?;
+        if partition.key() != of.key {
+            return Err(Error::not_found("topic", of.at.topic())); // another one of its name, which the next look finds
+        }
         let group = self.settings.group.name();
-        let mut sources = Vec::new();
-        for partition in topic.partitions() {
-            let key = (topic.uuid(), partition.id().get());
-            let next = match self.log.ledger().committed(group, key)? {
-                Some(next) => Some(next),
-                None => self.start(&partition, start)?,
-            };
-            sources.push(Source::new(partition, topic.uuid(), next));
-        }
-        self.sources.extend(sources);
-        self.sources.sort_by(|a, b| a.at().cmp(b.at()));
-        Ok(())
-    }
-
-    /// Where to begin without a committed offset; `None` if that must be told.
-    fn start(&self, partition: &Partition, start: StartFrom) -> Result<Option<Offset>> {
-        let offsets = partition.offsets();
-        let at_time = |time| {
-            Ok(Some(
-                partition.offset_for_time(time)?.unwrap_or(offsets.end),
-            ))
-        };
-        match start {
-            StartFrom::Earliest => Ok(Some(offsets.start)),
-            StartFrom::Latest => Ok(Some(offsets.end)),
-            StartFrom::Time(time) => at_time(time),
-            StartFrom::Ago(ago) => at_time(self.log.clock().now().minus(ago)),
-            StartFrom::Fail => Ok(None),
-        }
+        let committed = self.log.ledger().committed(group, of.key)?;
+        Ok(Source::new(partition, committed.or(start)))
     }
 
     /// What is there now, without waiting.
@@ -167,6 +191,7 @@ impl Member {
                     chunks.push(chunk);
                 }
                 Ok(None) => {}
+                Err(_) if source.partition().is_gone() => {} // the next look at the topics lets go of it
                 Err(error) if chunks.is_empty() => {
                     if error.partition().is_some() {
                         source.halt(&error);
@@ -198,13 +223,13 @@ impl Member {
             // The order matters: armed, registered, looked, and only then asleep. What happens in between rings.
             self.parker.arm();
             let watches = self.watch();
-            let watched = self.sources.len();
+            let seen = self.seen;
             let batch = self.look()?;
             if !batch.is_empty() {
                 return Ok(batch);
             }
-            if self.sources.len() > watched {
-                continue; // a topic appeared: its partitions ring too
+            if self.seen != seen {
+                continue; // partitions came or went: those that it reads now ring
             }
             let limit = deadline.map(|deadline| deadline.saturating_sub(clock.elapsed()));
             if limit == Some(Duration::ZERO) {
@@ -234,15 +259,12 @@ impl Member {
             return Err(Error::Woken);
         }
         self.log.check_open()?;
-        let changed = !self.missing.is_empty() && self.log.changes().end() != self.looked_at;
         // An error takes a poll of its own, and every other poll reads what can be read all the same.
-        if std::mem::take(&mut self.told) || !changed {
-            return self.fetch();
+        if !std::mem::take(&mut self.told) {
+            let reconciled = self.reconcile();
+            self.told = reconciled.is_err();
+            reconciled?;
         }
-        // What appeared after the join is read from its first record.
-        let found = self.find_topics(StartFrom::Earliest);
-        self.told = found.is_err();
-        found?;
         self.fetch()
     }
 
@@ -264,7 +286,7 @@ impl Member {
             })
     }
 
-    fn store(&self, commits: &[Commit]) -> Result<()> {
+    fn store(&self, commits: &[Commit<'_>]) -> Result<()> {
         self.log
             .ledger()
             .commit(self.settings.group.name(), commits)
@@ -284,10 +306,10 @@ impl ConsumerEngine for Member {
     fn commit(&mut self) -> Result<()> {
         self.log.check_open()?;
         let moved = self.sources.iter().filter(|source| source.moved);
-        let commits: Vec<Commit> = moved
+        let commits: Vec<Commit<'_>> = moved
             .filter_map(|source| {
                 Some(Commit {
-                    key: source.key(),
+                    partition: source.partition(),
                     next: source.position()?,
                 })
             })
@@ -306,7 +328,7 @@ impl ConsumerEngine for Member {
             let source = self.source(position.topic_partition())?;
             source.check_commit(position.offset())?;
             commits.push(Commit {
-                key: source.key(),
+                partition: source.partition(),
                 next: position.offset(),
             });
         }
@@ -367,11 +389,7 @@ impl ConsumerEngine for Member {
     }
 
     fn membership(&self) -> Membership {
-        let seat = self
-            .seat
-            .as_ref()
-            .expect("the seat is given up only when the consumer is gone");
-        seat.membership().clone()
+        self.membership.clone()
     }
 
     fn wake_handle(&self) -> WakeHandle {
@@ -380,9 +398,7 @@ impl ConsumerEngine for Member {
         }
     }
 
-    fn close(&mut self) -> Result<()> {
-        self.log.check_open()?;
-        self.seat = None;
-        Ok(())
+    fn close(self: Box<Self>) -> Result<()> {
+        self.log.check_open() // dropped, it leaves
     }
 }

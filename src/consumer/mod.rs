@@ -2,15 +2,17 @@
 //!
 //! [`Consumer`] is what a user holds. Behind it, [`engine`] is the seam between the embedded log and anything else that can
 //! do the same; [`member`] is the log's side, [`source`] one partition as a member reads it, and [`batch`] what a poll
-//! returned.
+//! returned. Which member reads what is the [`coordinator`]'s business, by [`assignor`]; where a group begins, that of [`starts`].
 
+mod assignor;
 mod batch;
 mod builder;
+mod coordinator;
 mod engine;
 mod group;
 mod member;
-mod seats;
 mod source;
+mod starts;
 mod wake;
 
 use std::fmt;
@@ -30,6 +32,10 @@ pub use group::ConsumerGroup;
 pub use wake::WakeHandle;
 
 /// One member of a group. `Send`; `&mut self` polls.
+///
+/// The members of a group share the partitions of their topics: each partition is read by one member at a time. When a member joins
+/// or leaves, the others give up and take over partitions, each within its own `poll`, and a partition goes to its new member
+/// only after the old one gave it up. The new one reads on where the group has committed, so what was not committed is repeated.
 ///
 /// Dropped, it leaves its group at once and commits nothing; [`close`](Self::close) is the orderly way.
 ///
@@ -176,7 +182,7 @@ impl Consumer {
         self.engine.any().positions()
     }
 
-    /// The owned partitions, sorted.
+    /// The owned partitions, sorted. They change within `poll` only; before the first there are none.
     pub fn assignment(&self) -> Vec<TopicPartition> {
         self.engine.any().assignment()
     }
@@ -207,8 +213,8 @@ impl Consumer {
     }
 
     /// Leaves the group. Commits nothing: what was returned since the last commit will be returned again.
-    pub fn close(mut self) -> Result<()> {
-        self.engine.any_mut().close()
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
     }
 }
 
@@ -229,25 +235,18 @@ pub struct Membership {
 }
 
 impl Membership {
-    fn new(group: &str, member: &str, generation: u64) -> Membership {
-        Membership {
-            group: group.into(),
-            member: member.into(),
-            generation,
-        }
-    }
-
     /// The name of the group.
     pub fn group(&self) -> &str {
         &self.group
     }
 
-    /// The member: its `client_id`, and a number.
+    /// The member: its `client_id`, and the number of its join, such as `kitchen-0000000001`.
     pub fn member(&self) -> &str {
         &self.member
     }
 
-    /// Grows with each member that joins the group, from 1 at each opening of the log.
+    /// Of the distribution of partitions that the member has come to in its polls. Grows with each member that comes or goes, and
+    /// with each topic that does, from 1 at each opening of the log.
     pub fn generation(&self) -> u64 {
         self.generation
     }

@@ -12,7 +12,6 @@ use crate::segment::chunk::Chunk;
 /// One owned partition.
 pub(super) struct Source {
     at: TopicPartition,
-    topic: u128,
     partition: Partition,
     cursor: Cursor,
     state: State,
@@ -65,7 +64,7 @@ fn bytes_of(chunk: &Chunk) -> usize {
 
 impl Source {
     /// `next`: where to begin; `None` if that is not known and must be told.
-    pub(super) fn new(partition: Partition, topic: u128, next: Option<Offset>) -> Source {
+    pub(super) fn new(partition: Partition, next: Option<Offset>) -> Source {
         let cursor = partition.cursor(next.unwrap_or_else(|| partition.offsets().start));
         let state = match next {
             Some(_) => State::Reading,
@@ -73,7 +72,6 @@ impl Source {
         };
         Source {
             at: partition.topic_partition(),
-            topic,
             partition,
             cursor,
             state,
@@ -85,9 +83,8 @@ impl Source {
         &self.at
     }
 
-    /// As the ledger names the partition.
-    pub(super) fn key(&self) -> (u128, u32) {
-        (self.topic, self.at.partition().get())
+    pub(super) fn partition(&self) -> &Partition {
+        &self.partition
     }
 
     pub(super) fn progress(&self) -> &Progress {
@@ -199,6 +196,7 @@ impl Source {
 
     /// May the group's position be stored as `next`? From the first readable offset to the end, both included.
     pub(super) fn check_commit(&self, next: Offset) -> Result<()> {
+        self.partition.check_there()?;
         let valid = self.partition.offsets();
         if next < valid.start || next > valid.end {
             return Err(out_of_range(self.at.at(next), valid));

@@ -61,6 +61,12 @@ impl Parker {
         std::mem::take(&mut self.state.lock().woken)
     }
 
+    /// Something may have changed.
+    pub(super) fn ring(&self) {
+        self.state.lock().rung = true;
+        self.bell.notify_all();
+    }
+
     /// To be called before the last look at what is waited for.
     pub(super) fn arm(&self) {
         self.state.lock().rung = false;
@@ -86,8 +92,7 @@ impl Wake for Parker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.state.lock().rung = true;
-        self.bell.notify_all();
+        self.ring();
     }
 }
 

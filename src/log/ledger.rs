@@ -46,10 +46,15 @@ const LEVEL: Durability = Durability::Interval {
 pub(crate) type PartitionKey = evidence::Key;
 
 /// That a group is done with everything below `next`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Commit {
-    pub(crate) key: PartitionKey,
+pub(crate) struct Commit<'p> {
+    pub(crate) partition: &'p Partition,
     pub(crate) next: Offset,
+}
+
+impl Commit<'_> {
+    fn key(&self) -> PartitionKey {
+        self.partition.key()
+    }
 }
 
 /// What is stored for a new ledger.
@@ -180,14 +185,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Stores these commits of one group, all of them or none.
-    pub(crate) fn commit(&self, group: &str, commits: &[Commit]) -> Result<()> {
-        if commits.is_empty() {
-            return Ok(());
-        }
+    /// Stores these commits of one group, all of them or none; those for topics that are deleted are left out.
+    pub(crate) fn commit(&self, group: &str, commits: &[Commit<'_>]) -> Result<()> {
         let time = self.clock.now().as_millis();
-        let rows = commits.iter().map(|commit| {
-            let (topic, partition) = commit.key;
+        let mut live = self.live.lock();
+        // Under the lock: a topic that is deleted from now on finds them in the map, and forgets them.
+        let there = || commits.iter().filter(|commit| !commit.partition.is_gone());
+        let rows = there().map(|commit| {
+            let (topic, partition) = commit.key();
             let key = GroupPosition {
                 group: group.to_owned(),
                 topic,
@@ -197,10 +202,12 @@ impl Ledger {
             Record::new(key, encode_group_position(commit.next.get(), time))
         });
         let rows: Vec<Record<'_>> = rows.collect();
-        let mut live = self.live.lock();
+        if rows.is_empty() {
+            return Ok(());
+        }
         self.partition().append_all(rows)?;
         let of_group = live.group(group);
-        of_group.extend(commits.iter().map(|commit| (commit.key, commit.next)));
+        of_group.extend(there().map(|commit| (commit.key(), commit.next)));
         Ok(())
     }
 
@@ -247,14 +254,14 @@ impl Ledger {
     }
 
     /// Everything a group has committed, sorted.
-    pub(crate) fn committed_by(&self, group: &str) -> Result<Vec<Commit>> {
+    pub(crate) fn committed_by(&self, group: &str) -> Result<Vec<(PartitionKey, Offset)>> {
         let live = self.live.lock();
         if let Some(damage) = &live.damage {
             return Err(damage.error());
         }
         let of_group = live.groups.get(group).into_iter().flatten();
-        let mut commits: Vec<Commit> = of_group.map(|(&key, &next)| Commit { key, next }).collect();
-        commits.sort_by_key(|commit| commit.key);
+        let mut commits: Vec<_> = of_group.map(|(&key, &next)| (key, next)).collect();
+        commits.sort_unstable();
         Ok(commits)
     }
 }

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::format::names;
 use crate::format::root::CatalogueEntry;
 use crate::format::slots::SlotFile;
+use crate::partition::Partition;
 use crate::partition::home::Evidence;
 use crate::partition::report::RecoveryReport;
 use crate::partition::retire::Retired;
@@ -101,7 +102,7 @@ impl Inner {
         };
         self.state.open_number()?;
         let partitions = retired.as_deref().map_or(&[][..], |core| &core.partitions);
-        let retired: Vec<Retired> = partitions.iter().map(|p| p.retire()).collect(); // 1
+        let retired: Vec<Retired> = partitions.iter().map(Partition::retire).collect(); // 1
         let storage = &*self.home.ground.storage;
         match catalogue.delete(storage, entry.topic) {
             Ok(()) => {} // 2

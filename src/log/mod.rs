@@ -36,7 +36,7 @@ use crate::partition::progress::Progress;
 use crate::partition::report::RecoveryReport;
 
 pub(crate) use inner::check_topic_name;
-pub(crate) use ledger::{Commit, Ledger};
+pub(crate) use ledger::{Commit, Ledger, PartitionKey};
 
 pub use builder::{LogBuilder, OnCorruption};
 pub use maintenance::Maintenance;

@@ -204,8 +204,8 @@ impl Partition {
                 let at = Some(&self.inner.place.at);
                 return Err(Error::poisoned(at, Arc::clone(cause))); // not everything is synced, and never will be
             }
-            Health::Damaged(_) => return Ok(false), // nothing was written to it
-            Health::Gone => return Ok(false), // it is not known whether the topic is deleted: else it would not be asked
+            // Nothing was written to it; or it is not known whether the topic is deleted, else it would not be asked.
+            Health::Damaged(_) | Health::Gone => return Ok(false),
         }
         if !writer.used {
             return Ok(true);
@@ -226,6 +226,11 @@ impl Partition {
 
     pub(crate) fn progress(&self) -> &Progress {
         &self.inner.progress
+    }
+
+    /// As the ledger names it: UUID of the topic, number.
+    pub(crate) fn key(&self) -> (u128, u32) {
+        (self.inner.place.topic, self.id().get())
     }
 
     /// Its number within the topic.

@@ -40,6 +40,11 @@ impl Inner {
 }
 
 impl Partition {
+    /// May it be read?
+    pub(crate) fn check_there(&self) -> Result<()> {
+        self.inner.check_there()
+    }
+
     /// Is its topic deleted?
     pub(crate) fn is_gone(&self) -> bool {
         self.inner.is_gone()

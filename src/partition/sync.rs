@@ -312,8 +312,7 @@ impl Inner {
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut writer = self.writer.lock();
         match &writer.health {
-            Health::Damaged(_) => return Ok(()), // nothing was written to it
-            Health::Gone => return Ok(()),
+            Health::Damaged(_) | Health::Gone => return Ok(()), // nothing was written to it, or nobody wants it
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
             }

@@ -1,0 +1,81 @@
+//! Where a group begins to read a partition for which it has committed nothing.
+
+use super::builder::ConsumerBuilder;
+use super::coordinator::{Look, Looked, TopicInfo};
+use crate::error::{Error, Result};
+use crate::log::{Log, Topic};
+use crate::offset::{Offset, StartFrom};
+use crate::partition::Partition;
+
+/// The topics of a consumer that joins, and where it wants to begin: resolved now, so that nothing that is appended from now on
+/// is skipped.
+pub(super) fn look(log: &Log, settings: &ConsumerBuilder) -> Result<Look> {
+    let at = log.changes().end(); // before the look: what changes during it is looked at again
+    let group = settings.group.name();
+    let topics = settings.topics.iter().map(|name| {
+        look_at(log, name, |topic| {
+            let mut starts = Vec::new();
+            for partition in topic.partitions() {
+                let key = partition.key();
+                if log.ledger().committed(group, key)?.is_none() {
+                    starts.push((key, start(log, &partition, settings.start_from)?));
+                }
+            }
+            Ok(starts)
+        })
+    });
+    let topics = topics.collect::<Result<_>>()?;
+    Ok(Look { at, topics })
+}
+
+/// A topic that is looked at later. If it has appeared since, it is read from its first record.
+pub(super) fn look_later(log: &Log, name: &str) -> Result<Looked> {
+    look_at(log, name, |topic| {
+        let starts = topic.partitions().into_iter().map(|partition| {
+            let first = partition.offsets().start;
+            (partition.key(), Some(first))
+        });
+        Ok(starts.collect())
+    })
+}
+
+type Starts = Vec<((u128, u32), Option<Offset>)>;
+
+fn look_at(log: &Log, name: &str, starts: impl FnOnce(&Topic) -> Result<Starts>) -> Result<Looked> {
+    let (info, starts) = match log.topic(name) {
+        Ok(topic) => {
+            let starts = starts(&topic)?;
+            (Some(info(&topic)), starts)
+        }
+        Err(Error::NotFound { .. }) => (None, Vec::new()),
+        Err(e) => return Err(e),
+    };
+    Ok(Looked {
+        name: name.to_owned(),
+        info,
+        starts,
+    })
+}
+
+fn info(topic: &Topic) -> TopicInfo {
+    TopicInfo {
+        uuid: topic.uuid(),
+        partitions: topic.settings().partitions,
+    }
+}
+
+/// `None` if that must be told.
+fn start(log: &Log, partition: &Partition, start: StartFrom) -> Result<Option<Offset>> {
+    let offsets = partition.offsets();
+    let at_time = |time| {
+        let found = partition.offset_for_time(time)?;
+        Ok(Some(found.unwrap_or(offsets.end)))
+    };
+    match start {
+        StartFrom::Earliest => Ok(Some(offsets.start)),
+        StartFrom::Latest => Ok(Some(offsets.end)),
+        StartFrom::Time(time) => at_time(time),
+        StartFrom::Ago(ago) => at_time(log.clock().now().minus(ago)),
+        StartFrom::Fail => Ok(None),
+    }
+}
