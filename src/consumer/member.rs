@@ -18,6 +18,7 @@ use crate::log::{Commit, Log, PartitionKey};
 use crate::offset::{Offset, Position, Positions, TopicPartition};
 use crate::partition::progress::Watch;
 use crate::segment::chunk::Chunk;
+use crate::segment::spare::Spares;
 
 /// One member of a group on the log.
 pub(super) struct Member {
@@ -39,6 +40,7 @@ pub(super) struct Member {
     /// Skipped positions that no batch has told yet.
     resets: Vec<Reset>,
     parker: Arc<Parker>,
+    spares: Arc<Spares>,
 }
 
 impl Member {
@@ -73,6 +75,7 @@ impl Member {
             turn: 0,
             resets: Vec::new(),
             parker,
+            spares: Arc::default(),
         })
     }
 
@@ -143,7 +146,7 @@ impl Member {
         }
         let group = self.settings.group.name();
         let committed = self.log.ledger().committed(group, of.key)?;
-        Ok(Source::new(partition, committed.or(start)))
+        Ok(Source::new(partition, committed.or(start), &self.spares))
     }
 
     /// What is there now, without waiting.

@@ -1,5 +1,7 @@
 //! One partition as a member reads it: where it stands, and whether it rests after an error.
 
+use std::sync::Arc;
+
 use super::batch::Reset;
 use super::builder::OnOutOfRange;
 use crate::error::{Error, Result};
@@ -8,6 +10,7 @@ use crate::partition::Partition;
 use crate::partition::progress::Progress;
 use crate::partition::reader::Cursor;
 use crate::segment::chunk::Chunk;
+use crate::segment::spare::Spares;
 
 /// One owned partition.
 pub(super) struct Source {
@@ -64,8 +67,9 @@ fn bytes_of(chunk: &Chunk) -> usize {
 
 impl Source {
     /// `next`: where to begin; `None` if that is not known and must be told.
-    pub(super) fn new(partition: Partition, next: Option<Offset>) -> Source {
-        let cursor = partition.cursor(next.unwrap_or_else(|| partition.offsets().start));
+    pub(super) fn new(partition: Partition, next: Option<Offset>, spares: &Arc<Spares>) -> Source {
+        let from = next.unwrap_or_else(|| partition.offsets().start);
+        let cursor = partition.cursor_with(from, Some(Arc::clone(spares)));
         let state = match next {
             Some(_) => State::Reading,
             None => State::NoPosition { told: false },
@@ -127,6 +131,7 @@ impl Source {
                     group: group.into(),
                 });
             }
+            State::Reading if self.cursor.is_at_end() => return Ok(None),
             State::Reading => {}
         }
         let mut from = self.cursor.next_offset();

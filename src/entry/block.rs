@@ -58,12 +58,20 @@ impl Block {
         &self.at
     }
 
-    /// To read again into the same memory, once nobody else holds the block (`Arc::get_mut`). `None` if it is not owned.
+    /// To read into the same memory, once nobody else holds the block (`Arc::get_mut`). `None` if it is not owned.
     pub(crate) fn owned_mut(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.backing {
             Backing::Owned(bytes) => Some(bytes),
             Backing::Shared { .. } => None,
         }
+    }
+
+    /// As [`owned_mut`](Self::owned_mut), for bytes of this partition.
+    pub(crate) fn reuse(&mut self, at: &TopicPartition) -> Option<&mut Vec<u8>> {
+        if self.at != *at {
+            self.at = at.clone();
+        }
+        self.owned_mut()
     }
 }
 

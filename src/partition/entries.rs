@@ -81,7 +81,7 @@ impl Partition {
     /// [`Error::OutOfRange`] below the first readable offset; [`Error::Corruption`], [`Error::Incompatible`] or [`Error::Io`] if
     /// it cannot be read.
     pub fn get(&self, offset: Offset) -> Result<Option<Entry>> {
-        let mut cursor = self.cursor(offset);
+        let mut cursor = self.cursor_with(offset, None);
         let Some(chunk) = cursor.read_one(offset.get())? else {
             return Ok(None);
         };

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use super::segments::{Joint, Segments, Slot, lost};
 use super::{Inner, Partition};
 use crate::clock::Timestamp;
-use crate::entry::Block;
 use crate::error::{Error, Result};
 use crate::offset::Offset;
 use crate::segment::chunk::Chunk;
 use crate::segment::guess::Guess;
 use crate::segment::read::{Got, WINDOW, Want, read, read_guessed};
+use crate::segment::spare::Spares;
 use crate::segment::{Damage, Segment, Why};
 
 /// A place to read on from.
@@ -25,8 +25,8 @@ pub(crate) struct Cursor {
     here: Option<Here>,
     /// What was read and not given out yet.
     rest: Option<Chunk>,
-    /// A block to read into again.
-    spare: Option<Arc<Block>>,
+    /// Blocks to read into again; one consumer's readers share them. `None` for a single read.
+    spares: Option<Arc<Spares>>,
 }
 
 struct Here {
@@ -43,14 +43,19 @@ struct Here {
 const GET_BYTES: usize = 4096;
 
 impl Partition {
-    /// A reader that begins at `next`.
+    /// A reader that begins at `next`, and reads on.
     pub(crate) fn cursor(&self, next: Offset) -> Cursor {
+        self.cursor_with(next, Some(Arc::default()))
+    }
+
+    /// As [`cursor`](Partition::cursor), which reads into these blocks.
+    pub(crate) fn cursor_with(&self, next: Offset, spares: Option<Arc<Spares>>) -> Cursor {
         Cursor {
             inner: Arc::clone(&self.inner),
             next: next.get(),
             here: None,
             rest: None,
-            spare: None,
+            spares,
         }
     }
 }
@@ -59,6 +64,12 @@ impl Cursor {
     /// The offset to be read next.
     pub(crate) fn next_offset(&self) -> Offset {
         Offset::new(self.next)
+    }
+
+    /// Nothing is left to be read: one load.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_none() && self.next >= self.inner.progress.end().get()
     }
 
     pub(crate) fn seek(&mut self, to: Offset) {
@@ -134,7 +145,7 @@ impl Cursor {
                 &here.segment,
                 segments.tail.as_deref(),
                 &want,
-                &mut self.spare,
+                self.spares.as_deref(),
             ) {
                 Ok(Got { chunk, position }) => {
                     here.position = position;
@@ -248,7 +259,7 @@ impl Cursor {
             &here.segment,
             segments.tail.as_deref(),
             (guess, offset),
-            &mut self.spare,
+            self.spares.as_deref(),
         );
         here.segment.luck.note(got.is_some());
         got.map(|got| got.chunk)

@@ -111,15 +111,36 @@ impl Chunk {
             self.records = 0;
             return head;
         }
-        let cut = self
-            .views()
-            .nth(records)
-            .map_or(self.end, |view| view.offset.get());
+        let cut = self.offset_of(records);
         head.end = cut;
         head.records = records;
         self.first = cut;
         self.records -= records;
         head
+    }
+
+    /// The offset of the record of this rank, from 0; the end if there are not so many. Only a sparse batch is looked into.
+    fn offset_of(&self, mut rank: usize) -> u64 {
+        for (header, body) in self.batches() {
+            if header.sparse {
+                for view in self.views_of(header, body) {
+                    if rank == 0 {
+                        return view.offset.get();
+                    }
+                    rank -= 1;
+                }
+                continue;
+            }
+            let base = self.base + u64::from(header.base_delta);
+            let first = base.max(self.first);
+            let end = (base + u64::from(header.last_delta) + 1).min(self.end);
+            let here = end.saturating_sub(first);
+            if (rank as u64) < here {
+                return first + rank as u64;
+            }
+            rank -= here as usize;
+        }
+        self.end
     }
 
     /// Where each record is, in offset order.
@@ -207,8 +228,26 @@ pub(crate) struct Views<'c> {
 impl Iterator for Views<'_> {
     type Item = View;
 
-    #[inline]
+    /// Nearly always the next record of the same batch; everything else is a call.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "else each record goes through memory: a third more time for a poll"
+    )]
     fn next(&mut self) -> Option<View> {
+        if let Some(records) = &mut self.records
+            && let Some(view) = records.next()
+        {
+            return Some(view);
+        }
+        self.next_batch()
+    }
+}
+
+impl Views<'_> {
+    /// The first record of the next batch that has one.
+    #[inline(never)]
+    fn next_batch(&mut self) -> Option<View> {
         loop {
             if let Some(view) = self.records.as_mut().and_then(Iterator::next) {
                 return Some(view);
@@ -240,23 +279,35 @@ struct BatchViews<'c> {
 impl Iterator for BatchViews<'_> {
     type Item = View;
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as `Views::next`")]
     fn next(&mut self) -> Option<View> {
-        loop {
-            let record = self.records.next()?.ok()?; // validated when it was read
-            let offset = self.base + u64::from(record.delta);
-            if offset >= self.wanted.end {
-                return None;
-            }
-            if offset >= self.wanted.start {
-                return Some(self.view(offset, &record));
-            }
+        let record = self.records.next()?.ok()?; // validated when it was read
+        let offset = self.base + u64::from(record.delta);
+        if self.wanted.contains(&offset) {
+            Some(self.view(offset, &record))
+        } else {
+            self.pass_over(offset)
         }
     }
 }
 
 impl BatchViews<'_> {
-    #[inline]
+    /// The record at `offset` is not wanted: the first one behind it that is.
+    #[cold]
+    fn pass_over(&mut self, mut offset: u64) -> Option<View> {
+        while offset < self.wanted.start {
+            let record = self.records.next()?.ok()?;
+            offset = self.base + u64::from(record.delta);
+            if self.wanted.contains(&offset) {
+                return Some(self.view(offset, &record));
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as `Views::next`")]
     fn view(&self, offset: u64, record: &RawRecord) -> View {
         let (timestamp, timestamp_type) = match (self.timestamps, record.event_time) {
             (TimestampType::EventTime, Some(time)) => {

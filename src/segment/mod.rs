@@ -8,7 +8,7 @@
 //! * [`Segment`] is the file as readers see it; [`active::ActiveSegment`] is the writer's side of the last one.
 //! * [`read`] turns a place in a segment into a checked [`chunk::Chunk`] of record batches.
 //! * [`scan`] is what recovery reads with: it stops at the first byte that is not right, and can look behind it.
-//! * [`tail`] keeps the newest bytes in memory, [`index`] knows the way, [`guess`] a shorter one, [`handle`] keeps the number of
+//! * [`spare`] keeps blocks to read into again, [`tail`] the newest bytes in memory, [`index`] knows the way, [`guess`] a shorter one, [`handle`] keeps the number of
 //!   open files low.
 
 pub(crate) mod active;
@@ -19,6 +19,7 @@ pub(crate) mod index;
 mod locate;
 pub(crate) mod read;
 pub(crate) mod scan;
+pub(crate) mod spare;
 pub(crate) mod tail;
 
 use std::io;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::chunk::{Chunk, ChunkOf};
 use super::guess::Guess;
 use super::scan;
+use super::spare::Spares;
 use super::tail::Tail;
 use super::{Damage, Ground, Segment, Why};
 use crate::entry::Block;
@@ -73,13 +74,13 @@ pub(crate) fn check(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
     Ok(header)
 }
 
-/// Reads what is wanted. `spare` is a block to use again, and gets the one that was used.
+/// Reads what is wanted, into one of these blocks if one is free.
 pub(crate) fn read(
     ground: &Ground,
     segment: &Segment,
     tail: Option<&Tail>,
     want: &Want,
-    spare: &mut Option<Arc<Block>>,
+    spares: Option<&Spares>,
 ) -> Result<Got, Damage> {
     let ask = want.bytes.max(batch::HEADER_LEN);
     let mut bytes = ask;
@@ -89,7 +90,7 @@ pub(crate) fn read(
     let (mut start, mut trusted) = (want.position, false);
     loop {
         let want = &mut want;
-        let window = Window::take(ground, segment, tail, want.position, bytes, spare)
+        let window = Window::take(ground, segment, tail, want.position, bytes, spares)
             .map_err(|why| lost_window(segment, want, bytes, why))?;
         let walk = walk(segment, want, window.block.bytes(), hop);
         match walk.stop {
@@ -143,7 +144,7 @@ pub(crate) fn read_guessed(
     segment: &Segment,
     tail: Option<&Tail>,
     (guess, offset): (Guess, u64),
-    spare: &mut Option<Arc<Block>>,
+    spares: Option<&Spares>,
 ) -> Option<Got> {
     let mut want = Want {
         offset,
@@ -151,7 +152,7 @@ pub(crate) fn read_guessed(
         end: offset + 1,
         bytes: guess.bytes,
     };
-    let window = Window::take(ground, segment, tail, want.position, want.bytes, spare).ok()?;
+    let window = Window::take(ground, segment, tail, want.position, want.bytes, spares).ok()?;
     let at = first_batch(segment, &want, window.block.bytes())?;
     want.position += at as u64;
     let mut walk = walk(segment, &want, window.block.bytes().get(at..)?, true);
@@ -195,7 +196,7 @@ impl Window {
         tail: Option<&Tail>,
         position: u64,
         bytes: usize,
-        spare: &mut Option<Arc<Block>>,
+        spares: Option<&Spares>,
     ) -> Result<Window, Why> {
         if let Some(map) = segment.mapped(ground) {
             let end = (*map).as_ref().len();
@@ -218,7 +219,10 @@ impl Window {
         } else {
             bytes
         };
-        let mut block = take_block(segment, spare, len);
+        let mut block = match spares {
+            Some(spares) => spares.take(&segment.at, len),
+            None => Arc::new(Block::owned(segment.at.clone(), vec![0; len])),
+        };
         let into = Arc::get_mut(&mut block)
             .and_then(Block::owned_mut)
             .expect("a fresh block has one owner");
@@ -230,21 +234,11 @@ impl Window {
             into.truncate(read);
         }
         let full = into.len() == asked;
-        *spare = Some(Arc::clone(&block));
+        if let Some(spares) = spares {
+            spares.keep(&block);
+        }
         Ok(Window { block, full })
     }
-}
-
-/// A block of `len` bytes: the spare one if nobody holds it any more.
-fn take_block(segment: &Segment, spare: &mut Option<Arc<Block>>, len: usize) -> Arc<Block> {
-    if let Some(mut block) = spare.take()
-        && block.at() == &segment.at
-        && let Some(bytes) = Arc::get_mut(&mut block).and_then(Block::owned_mut)
-    {
-        bytes.resize(len, 0);
-        return block;
-    }
-    Arc::new(Block::owned(segment.at.clone(), vec![0; len]))
 }
 
 /// How far a window was understood.

@@ -228,7 +228,6 @@ fn check_read(ground: &Ground, segment: &Segment, scanned: &Scan) {
     let index = scan::index_below(ground, segment, scanned.end).expect("memory does not fail");
     segment.set_index(index, segment.header_len);
     let (mut offset, mut position) = (segment.base(), segment.header_len);
-    let mut spare = None;
     let mut records = 0;
     let mut whole = true;
     while offset < scanned.next {
@@ -238,7 +237,7 @@ fn check_read(ground: &Ground, segment: &Segment, scanned: &Scan) {
             end: scanned.next,
             bytes: 512,
         };
-        match read(ground, segment, None, &want, &mut spare) {
+        match read(ground, segment, None, &want, None) {
             Ok(got) => {
                 let mut next = offset;
                 for view in got.chunk.views() {
