@@ -81,6 +81,7 @@ mod entry;
 mod error;
 mod offset;
 mod record;
+mod sleepers;
 
 mod format;
 mod io;

@@ -3,12 +3,13 @@
 //! Publishing is one store when nobody sleeps. Parked threads and tasks are kept alike, as [`Waker`]s.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use parking_lot::Mutex;
-
 use crate::offset::Offset;
+use crate::sleepers::Sleepers;
+
+pub(crate) use crate::sleepers::Watch;
 
 /// The visible and the durable end of a partition.
 #[derive(Default)]
@@ -18,25 +19,6 @@ pub(crate) struct Progress {
     /// Records below it are synced in the partition's own files.
     durable: AtomicU64,
     sleepers: Arc<Sleepers>,
-}
-
-#[derive(Default)]
-struct Sleepers {
-    count: AtomicUsize,
-    list: Mutex<Slots>,
-}
-
-#[derive(Default)]
-struct Slots {
-    next: u64,
-    wakers: Vec<(u64, Waker)>,
-}
-
-/// A waker that is called at the next progress. Dropped: forgotten.
-#[must_use = "dropping it forgets the waker"]
-pub(crate) struct Watch {
-    sleepers: Arc<Sleepers>,
-    key: u64,
 }
 
 impl Progress {
@@ -64,59 +46,24 @@ impl Progress {
 
     /// Makes everything below `end` visible and wakes who waits for it. The end never goes back.
     pub(crate) fn publish(&self, end: u64) {
-        // SeqCst, as in `watch`: either the sleeper sees this end when it looks again, or it is seen here.
-        self.end.fetch_max(end, Ordering::SeqCst);
-        if self.sleepers.count.load(Ordering::SeqCst) > 0 {
-            self.wake_all();
-        }
+        self.end.fetch_max(end, Ordering::SeqCst); // as `wake_if_any` asks
+        self.sleepers.wake_if_any();
     }
 
     /// Wakes everybody, though nothing was published: there is an error to see.
     pub(crate) fn wake_all(&self) {
-        let woken = {
-            let mut list = self.sleepers.list.lock();
-            self.sleepers.count.store(0, Ordering::SeqCst);
-            std::mem::take(&mut list.wakers)
-        };
-        for (_, waker) in woken {
-            waker.wake();
-        }
+        self.sleepers.wake_all();
     }
 
     /// Registers a waker for the next progress. Look at the end again afterwards, before sleeping.
     pub(crate) fn watch(&self, waker: &Waker) -> Watch {
-        let mut list = self.sleepers.list.lock();
-        let key = list.next;
-        list.next += 1;
-        list.wakers.push((key, waker.clone()));
-        self.sleepers
-            .count
-            .store(list.wakers.len(), Ordering::SeqCst);
-        Watch {
-            sleepers: Arc::clone(&self.sleepers),
-            key,
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let mut list = self.sleepers.list.lock();
-        let dropped = list
-            .wakers
-            .iter()
-            .position(|(key, _)| *key == self.key)
-            .map(|at| list.wakers.swap_remove(at));
-        self.sleepers
-            .count
-            .store(list.wakers.len(), Ordering::SeqCst);
-        drop(list);
-        drop(dropped); // a waker's drop is foreign code: not under the lock
+        self.sleepers.watch(waker)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
 
     use super::*;
