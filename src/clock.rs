@@ -4,7 +4,10 @@
 //! *Elapsed* only ever grows: every timeout is counted in it, so a corrected calendar neither ends a wait nor prolongs it.
 
 use std::fmt::Debug;
+use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::sleepers::Watch;
 
 /// A point in time: milliseconds since the Unix epoch, negative before it.
 ///
@@ -77,9 +80,15 @@ pub(crate) trait Clock: Send + Sync + Debug {
     /// Time since some fixed point; never less than it was. For timeouts.
     fn elapsed(&self) -> Duration;
 
-    /// Does time pass by itself, so that waiting makes sense? `false` where a test moves it: then nothing may wait, since
-    /// the thread that would wait is the one that moves the time.
+    /// May a call wait for time to pass? `false` where a test moves it, unless the test says so: the thread that would wait is
+    /// the one that moves the time.
     fn waits(&self) -> bool;
+
+    /// Where a test moves the time: `waker` is called at its next move, and who waits sleeps until then, whatever a real clock says
+    /// meanwhile. Look at [`elapsed`](Clock::elapsed) afterwards, before sleeping. `None`: time passes by itself.
+    fn watch(&self, _: &Waker) -> Option<Watch> {
+        None
+    }
 }
 
 /// The clock of the operating system.
@@ -116,14 +125,20 @@ pub(crate) use manual::ManualClock;
 
 #[cfg(feature = "testing")]
 mod manual {
-    use super::{Clock, Timestamp};
-    use parking_lot::Mutex;
+    use std::fmt;
+    use std::sync::Arc;
+    use std::task::Waker;
     use std::time::Duration;
 
+    use parking_lot::Mutex;
+
+    use super::{Clock, Timestamp};
+    use crate::sleepers::{Sleepers, Watch};
+
     /// A clock that stands still until a test moves it.
-    #[derive(Debug)]
     pub(crate) struct ManualClock {
         hands: Mutex<Hands>,
+        sleepers: Arc<Sleepers>,
     }
 
     #[derive(Debug)]
@@ -142,11 +157,17 @@ mod manual {
                     elapsed: Duration::ZERO,
                     waits: false,
                 }),
+                sleepers: Arc::default(),
             }
         }
 
-        /// Time passes: the calendar and the timeouts move on together.
+        /// Time passes: the calendar and the timeouts move on together. Who waits looks again.
         pub(crate) fn advance(&self, by: Duration) {
+            self.move_on(by);
+            self.sleepers.wake_all();
+        }
+
+        fn move_on(&self, by: Duration) {
             let mut hands = self.hands.lock();
             // Summed before rounding, so that two steps of half a millisecond make a whole one.
             let before = hands.elapsed;
@@ -163,7 +184,6 @@ mod manual {
         }
 
         /// For tests with threads: whether a call may wait until another thread moves the time.
-        #[cfg(test)]
         pub(crate) fn set_waits(&self, waits: bool) {
             self.hands.lock().waits = waits;
         }
@@ -180,6 +200,16 @@ mod manual {
 
         fn waits(&self) -> bool {
             self.hands.lock().waits
+        }
+
+        fn watch(&self, waker: &Waker) -> Option<Watch> {
+            Some(self.sleepers.watch(waker))
+        }
+    }
+
+    impl fmt::Debug for ManualClock {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.hands.lock().fmt(f)
         }
     }
 }

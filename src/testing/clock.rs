@@ -54,6 +54,11 @@ impl ManualClock {
         self.clock.set(now);
     }
 
+    /// Whether a call may wait until another thread moves the time.
+    pub(super) fn set_waits(&self, waits: bool) {
+        self.clock.set_waits(waits);
+    }
+
     pub(crate) fn shared(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock) as Arc<dyn Clock>
     }
