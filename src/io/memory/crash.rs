@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::content::Content;
 use super::errors::{DiskError, FailedSync};
 use super::faults::{Effect, Faults};
 use super::models::{self, CrashModel, Dice, Variants};
@@ -18,6 +19,10 @@ pub(super) struct Sim {
     /// Where the history begins.
     base: Arc<Image>,
     history: Vec<Arc<Op>>,
+    /// Can a crash at an earlier moment be asked for? Otherwise there is no history, and memory does not grow with it.
+    remembers: bool,
+    /// The machine is off: cache and medium change no more.
+    dead: bool,
     platter: Platter,
     /// The image after some number of operations, kept because the next crash is mostly asked for there or a little later.
     cursor: Option<(usize, Image)>,
@@ -39,6 +44,8 @@ impl Sim {
             platter: image.platter.clone(),
             base: Arc::new(image),
             history: Vec::new(),
+            remembers: true,
+            dead: false,
             cursor: None,
             faults: Faults::default(),
             boot: 1,
@@ -74,9 +81,31 @@ impl Sim {
     }
 
     fn step(&mut self, op: Op, tree: &mut Tree) {
+        if self.dead {
+            return;
+        }
         let op = Arc::new(op);
         self.platter.apply(&op, tree);
-        self.history.push(op);
+        if self.remembers {
+            self.history.push(op);
+        } else {
+            self.platter.sweep_if_grown(tree);
+        }
+    }
+
+    /// A machine that is off answers no call that would change something. Reads are answered: they find what was there.
+    fn check_alive(&self, call: DiskCall) -> io::Result<()> {
+        let reads = [
+            DiskCall::Open,
+            DiskCall::Read,
+            DiskCall::ReadDir,
+            DiskCall::Map,
+            DiskCall::Metadata,
+        ];
+        if self.dead && !reads.contains(&call) {
+            return Err(DiskError::Io.into());
+        }
+        Ok(())
     }
 
     pub(super) fn allow(
@@ -86,6 +115,7 @@ impl Sim {
         position: u64,
         len: usize,
     ) -> io::Result<usize> {
+        self.check_alive(call)?;
         match self.faults.strike(call, path, position, len) {
             Some(Effect::Error(error) | Effect::Sync(_, error)) => Err(error.into()),
             Some(Effect::Short(short)) => Ok(short.of(position, len)),
@@ -119,6 +149,7 @@ impl Sim {
         inode: Inode,
         tree: &mut Tree,
     ) -> io::Result<()> {
+        self.check_alive(call)?;
         let (synced, result) = match self.faults.strike(call, path, 0, 0) {
             Some(Effect::Error(error)) => return Err(error.into()),
             Some(Effect::Sync(FailedSync::Keep, error)) => (Synced::Kept, Err(error)),
@@ -147,6 +178,10 @@ impl Sim {
 
     /// Cache and medium after the first `after` operations.
     fn image(&mut self, after: usize) -> &Image {
+        assert!(
+            self.remembers,
+            "only a disk that remembers is asked about the past"
+        );
         let after = after.min(self.history.len());
         let (mut at, mut image) = match self.cursor.take() {
             Some((at, image)) if at <= after => (at, image),
@@ -192,6 +227,11 @@ impl Sim {
         };
         let survivors = models::survivors(image, model, unit, seed);
         let graves = image.platter.graves.clone();
+        self.restarted(survivors, graves, life)
+    }
+
+    /// The machine finds `survivors` when it starts again.
+    fn restarted(&self, survivors: Tree, graves: Vec<Arc<Content>>, life: u64) -> State {
         let image = Image {
             cache: survivors.clone(),
             platter: Platter::holding(survivors, graves),
@@ -221,8 +261,31 @@ impl Sim {
         self.next_life(image.cache, sim)
     }
 
+    /// The crash happens now, and this is the end of this disk: nobody changes it any more. (Not for
+    /// [`CrashModel::LyingDevice`], which is about the past.)
+    fn die(&mut self, tree: &Tree, model: CrashModel, seed: u64) -> State {
+        self.dead = true;
+        let life = Dice::seeded(&[self.seed, model as u64, seed]).roll();
+        let mut image = Image {
+            cache: tree.clone(),
+            platter: std::mem::replace(&mut self.platter, Platter::empty()),
+        };
+        if model != CrashModel::ProcessKill {
+            let survivors = models::survivors(&image, model, self.unit, seed);
+            return self.restarted(survivors, image.platter.graves, life);
+        }
+        image.cache.sweep();
+        let sim = Sim {
+            platter: image.platter,
+            boot: self.boot,
+            ..Sim::beginning_at(Image::empty(), life)
+        };
+        self.next_life(image.cache, sim)
+    }
+
     fn next_life(&self, tree: Tree, sim: Sim) -> State {
         let sim = Sim {
+            remembers: self.remembers,
             device: self.device,
             capacity: self.capacity,
             unit: self.unit,
@@ -272,6 +335,21 @@ impl Memory {
     /// `seed`. It goes on remembering from there, so that crashes nest.
     pub(crate) fn crash(&self, after: usize, model: CrashModel, seed: u64) -> Memory {
         Memory::from_state(self.with_sim(|sim, _| sim.crash(after, model, seed)))
+    }
+
+    /// As [`crash`](Memory::crash) at this moment, and the end of this tree: who still has it changes nothing any more, neither here
+    /// nor there.
+    pub(crate) fn die(&self, model: CrashModel, seed: u64) -> Memory {
+        Memory::from_state(self.with_sim(|sim, tree| sim.die(tree, model, seed)))
+    }
+
+    /// From now on a crash can only be asked for as [`die`](Memory::die) does.
+    pub(crate) fn remember_nothing(&self) {
+        self.forget_history();
+        self.with_sim(|sim, _| {
+            sim.remembers = false;
+            sim.base = Arc::new(Image::empty());
+        });
     }
 
     /// Begins a new history at the present state; what is un-synced stays so.

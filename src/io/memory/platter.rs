@@ -49,6 +49,8 @@ pub(super) struct Entry {
 
 /// Contents of removed files that are kept for crashes to dig up; more would only cost memory.
 const GRAVES: usize = 16;
+/// So many files are not worth looking through.
+const SWEEP_ABOVE: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Platter {
@@ -58,6 +60,8 @@ pub(super) struct Platter {
     pub(super) forsaken: BTreeMap<Inode, Arc<Content>>,
     /// What removed files held.
     pub(super) graves: Vec<Arc<Content>>,
+    /// More files than this are looked through for such that are gone.
+    sweep_above: usize,
 }
 
 /// Cache and medium at one moment.
@@ -71,7 +75,7 @@ impl Image {
     pub(super) fn empty() -> Image {
         Image {
             cache: Tree::new(),
-            platter: Platter::holding(Tree::new(), Vec::new()),
+            platter: Platter::empty(),
         }
     }
 
@@ -81,6 +85,10 @@ impl Image {
 }
 
 impl Platter {
+    pub(super) fn empty() -> Platter {
+        Platter::holding(Tree::new(), Vec::new())
+    }
+
     /// A medium that holds `durable` and on whose way nothing is.
     pub(super) fn holding(durable: Tree, graves: Vec<Arc<Content>>) -> Platter {
         Platter {
@@ -88,6 +96,7 @@ impl Platter {
             pending: Vec::new(),
             forsaken: BTreeMap::new(),
             graves,
+            sweep_above: SWEEP_ABOVE,
         }
     }
 
@@ -211,6 +220,23 @@ impl Platter {
             });
             !entries.is_empty()
         });
+    }
+
+    /// Forgets the files that no crash can bring back, each time there are twice as many as the last time.
+    pub(super) fn sweep_if_grown(&mut self, cache: &Tree) {
+        if self.durable.count() <= self.sweep_above {
+            return;
+        }
+        let waiting = self.pending.iter().flat_map(|call| match call {
+            Pending::Names(entries) => entries.as_slice(),
+            Pending::Data { .. } => &[],
+        });
+        let named = waiting.filter_map(|entry| entry.inode);
+        self.durable.sweep_but(named.chain(cache.inodes()));
+        let durable = &self.durable;
+        self.forsaken
+            .retain(|&inode, _| durable.node(inode).is_some());
+        self.sweep_above = SWEEP_ABOVE + 2 * durable.count();
     }
 
     fn damage(&mut self, change: &Change<'_>, cache: &mut Tree) {

@@ -205,6 +205,17 @@ impl Tree {
         self.nodes.insert(inode, Node::File(content));
     }
 
+    /// How many files and directories there are, those without a name included.
+    #[cfg(feature = "testing")]
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn inodes(&self) -> impl Iterator<Item = Inode> {
+        self.nodes.keys().copied()
+    }
+
     /// Takes the node's name away, wherever that is.
     #[cfg(feature = "testing")]
     pub(super) fn unlink_everywhere(&mut self, inode: Inode) {
@@ -220,8 +231,14 @@ impl Tree {
     /// Forgets everything that no path leads to, as opening the file system after a crash does.
     #[cfg(feature = "testing")]
     pub(super) fn sweep(&mut self) {
+        self.sweep_but([]);
+    }
+
+    /// As [`sweep`](Tree::sweep), but for these, and what is in them.
+    #[cfg(feature = "testing")]
+    pub(super) fn sweep_but(&mut self, spared: impl IntoIterator<Item = Inode>) {
         let mut reached = std::collections::BTreeSet::new();
-        let mut todo = vec![ROOT];
+        let mut todo: Vec<Inode> = [ROOT].into_iter().chain(spared).collect();
         while let Some(inode) = todo.pop() {
             if reached.insert(inode)
                 && let Some(Node::Dir(names)) = self.nodes.get(&inode)
