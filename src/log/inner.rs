@@ -168,6 +168,15 @@ impl Inner {
         if clean { self.state.close() } else { Ok(()) }
     }
 
+    /// Ends as a process does that dies: nothing more is written, and nothing is called clean. Handles answer `Closed`.
+    pub(super) fn abandon(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.home.close();
+            self.changed(); // as `close`
+            self.let_go();
+        }
+    }
+
     /// Ends what only an open log has: the thread and the lock.
     fn let_go(&self) {
         if self.held.is_forked() {
@@ -199,10 +208,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            if !self.closed.swap(true, Ordering::AcqRel) {
-                self.home.close();
-                self.let_go();
-            }
+            self.abandon();
         } else {
             let _ = self.close();
         }

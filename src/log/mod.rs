@@ -202,6 +202,12 @@ impl Log {
         self.inner.close()
     }
 
+    /// Ends as a process does that dies. Other handles then answer `Closed`.
+    #[cfg(feature = "testing")]
+    pub(crate) fn abandon(&self) {
+        self.inner.abandon();
+    }
+
     pub(crate) fn check_open(&self) -> Result<()> {
         self.inner.home.check_open()
     }

@@ -25,6 +25,7 @@ mod disk;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+mod test_log;
 
 pub use crate::io::memory::DiskCall;
 pub use crate::io::memory::errors::{DiskError, FailedSync, Short};
@@ -33,6 +34,7 @@ pub use crate::io::memory::models::{CrashModel, Variants};
 
 pub use self::clock::ManualClock;
 pub use self::disk::Disk;
+pub use self::test_log::{Call, Survives, TestLog};
 
 #[cfg(planted)]
 #[doc(hidden)]

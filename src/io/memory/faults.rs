@@ -22,6 +22,7 @@ use super::{DiskCall, Memory};
 pub struct Fault {
     call: Option<DiskCall>,
     part: Option<String>,
+    place: Option<fn(&Path) -> bool>,
     range: Option<Range<u64>>,
     skip: u64,
     lasting: bool,
@@ -43,6 +44,7 @@ impl Fault {
         Fault {
             call,
             part: None,
+            place: None,
             range: None,
             skip: 0,
             lasting: false,
@@ -85,6 +87,12 @@ impl Fault {
         self
     }
 
+    /// Only for paths of which this is true.
+    pub(crate) fn at(mut self, place: fn(&Path) -> bool) -> Fault {
+        self.place = Some(place);
+        self
+    }
+
     /// Only for reads and writes that touch these bytes of the file.
     pub fn within(mut self, bytes: Range<u64>) -> Fault {
         self.range = Some(bytes);
@@ -109,6 +117,7 @@ impl Fault {
                 .part
                 .as_ref()
                 .is_none_or(|part| path.to_string_lossy().contains(part.as_str()))
+            && self.place.is_none_or(|place| place(path))
             && self.range.as_ref().is_none_or(|bytes| {
                 position < bytes.end && bytes.start < position.saturating_add(len as u64)
             })
