@@ -1,25 +1,22 @@
 //! The bytes of one file in memory, in shared pages: a copy of a file costs a counter per page, and two copies that share a
 //! page are known to be equal there.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes in a page.
-pub(super) const PAGE: usize = 4096;
-pub(super) type Page = [u8; PAGE];
+use super::pages::{PAGE, Pages};
 
 /// A file's bytes. Pages that are missing are holes and read as zeros; nothing is kept behind the length.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     len: u64,
-    pages: BTreeMap<u64, Arc<Page>>,
+    pages: Pages,
 }
 
 impl Content {
     /// A file of `len` bytes; what the pages hold behind it is dropped.
     #[cfg(feature = "testing")]
-    pub(super) fn from_pages(pages: BTreeMap<u64, Arc<Page>>, len: u64) -> Content {
+    pub(super) fn from_pages(pages: Pages, len: u64) -> Content {
         let mut content = Content { len, pages };
         content.trim();
         content
@@ -30,7 +27,7 @@ impl Content {
     }
 
     #[cfg(feature = "testing")]
-    pub(super) fn pages(&self) -> &BTreeMap<u64, Arc<Page>> {
+    pub(super) fn pages(&self) -> &Pages {
         &self.pages
     }
 
@@ -40,7 +37,7 @@ impl Content {
         let count = into.len().min(there);
         for piece in pieces(position, count) {
             let target = &mut into[piece.buffer];
-            match self.pages.get(&piece.page) {
+            match self.pages.get(piece.page) {
                 Some(page) => target.copy_from_slice(&page[piece.within]),
                 None => target.fill(0),
             }
@@ -61,10 +58,7 @@ impl Content {
             return;
         }
         for piece in pieces(position, bytes.len()) {
-            let page = self
-                .pages
-                .entry(piece.page)
-                .or_insert_with(|| Arc::new([0; PAGE]));
+            let page = self.pages.get_or_make(piece.page);
             // Shared with an older image of this file: that one keeps what it has, and the pages differ from now on.
             Arc::make_mut(page)[piece.within].copy_from_slice(&bytes[piece.buffer]);
         }
@@ -80,11 +74,12 @@ impl Content {
     }
 
     fn trim(&mut self) {
-        self.pages.split_off(&self.len.div_ceil(PAGE as u64));
-        let within = (self.len % PAGE as u64) as usize;
+        self.pages.cut(self.len.div_ceil(PAGE as u64));
+        let (last, within) = (self.len / PAGE as u64, (self.len % PAGE as u64) as usize);
+        let leaves_bytes = |page: &Arc<[u8; PAGE]>| page[within..].iter().any(|&b| b != 0);
         if within > 0
-            && let Some(page) = self.pages.get_mut(&(self.len / PAGE as u64))
-            && page[within..].iter().any(|&b| b != 0)
+            && self.pages.get(last).is_some_and(leaves_bytes)
+            && let Some(page) = self.pages.get_mut(last)
         {
             Arc::make_mut(page)[within..].fill(0);
         }
@@ -170,6 +165,9 @@ mod tests {
     fn a_file_may_be_as_sparse_as_it_likes() {
         let mut content = Content::default();
         content.write(b"x", 1 << 50);
-        assert_eq!((content.len(), content.pages.len()), ((1 << 50) + 1, 1));
+        assert_eq!(
+            (content.len(), content.pages.iter().count()),
+            ((1 << 50) + 1, 1)
+        );
     }
 }

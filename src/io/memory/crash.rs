@@ -52,7 +52,7 @@ impl Sim {
             device: 1,
             process: 0,
             capacity: None,
-            unit: super::content::PAGE,
+            unit: super::pages::PAGE,
             seed,
             dice: Dice::seeded(&[seed]),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::content::PAGE;
+use super::pages::PAGE;
 
 /// An error of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@
 
 mod content;
 mod handle;
+mod pages;
 mod state;
 mod tree;
 

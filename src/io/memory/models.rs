@@ -4,10 +4,10 @@
 //! order: first the names (one per call that made, removed or renamed one), then for each file its size and its pages. So a
 //! number is a state: with few choices its bits are the answers, and counting up to 2ⁿ visits every state.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::content::{Content, PAGE, Page};
+use super::content::Content;
+use super::pages::{PAGE, Page};
 use super::platter::{Image, Pending, Platter, reach, same_end};
 use super::tree::{Inode, Tree};
 
@@ -194,15 +194,16 @@ impl HalfWritten<'_> {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (a, b) => a.is_none() && b.is_none(),
         };
-        let mut touched: Vec<u64> = cache.keys().chain(durable.keys()).copied().collect();
+        let both = cache.iter().chain(durable.iter());
+        let mut touched: Vec<u64> = both.map(|(index, _)| index).collect();
         touched.sort_unstable();
         touched.dedup();
         touched.retain(|index| {
-            let cached = cache.get(index);
+            let cached = cache.get(*index);
             let given_up = self
                 .forsaken
-                .is_some_and(|content| same(content.pages().get(index), cached));
-            !same(cached, durable.get(index)) && !given_up
+                .is_some_and(|content| same(content.pages().get(*index), cached));
+            !same(cached, durable.get(*index)) && !given_up
         });
         touched
     }
@@ -214,8 +215,8 @@ impl HalfWritten<'_> {
         keep: &mut dyn FnMut() -> bool,
     ) -> Page {
         let zeros = [0; PAGE];
-        let new = self.cache.pages().get(&index).map_or(&zeros, |page| page);
-        let old = self.durable.pages().get(&index);
+        let new = self.cache.pages().get(index).map_or(&zeros, |page| page);
+        let old = self.durable.pages().get(index);
         let never_durable = old.is_none() && index >= self.durable.len().div_ceil(PAGE as u64);
         let mut page = *old.map_or(&zeros, |page| page);
         for start in (0..PAGE).step_by(self.unit) {
@@ -261,13 +262,14 @@ impl Filler<'_> {
         let grave = self
             .graves
             .get(self.dice.roll().checked_rem(count)? as usize)?;
-        let pages: &BTreeMap<u64, Arc<Page>> = grave.pages();
-        match pages.get(&index) {
+        let pages = grave.pages();
+        match pages.get(index) {
             Some(page) if !self.dice.roll().is_multiple_of(4) => Some(page.clone()),
-            _ => pages
-                .values()
-                .nth(self.dice.roll().checked_rem(pages.len() as u64)? as usize)
-                .cloned(),
+            _ => {
+                let count = pages.iter().count() as u64;
+                let any = self.dice.roll().checked_rem(count)?;
+                pages.iter().nth(any as usize).map(|(_, page)| page.clone())
+            }
         }
     }
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::content::{Content, PAGE};
+use super::content::Content;
+use super::pages::PAGE;
 use super::tree::{Change, Inode, Tree};
 
 /// One entry of the history: everything that could matter to a crash.
@@ -56,6 +57,8 @@ const SWEEP_ABOVE: usize = 64;
 pub(super) struct Platter {
     pub(super) durable: Tree,
     pub(super) pending: Vec<Pending>,
+    /// How many of them are data of a file.
+    unsynced: BTreeMap<Inode, usize>,
     /// What the cache of a file held when a sync of it failed and left it marked clean.
     pub(super) forsaken: BTreeMap<Inode, Arc<Content>>,
     /// What removed files held.
@@ -94,6 +97,7 @@ impl Platter {
         Platter {
             durable,
             pending: Vec::new(),
+            unsynced: BTreeMap::new(),
             forsaken: BTreeMap::new(),
             graves,
             sweep_above: SWEEP_ABOVE,
@@ -139,10 +143,13 @@ impl Platter {
                 let moved = cache.lookup(*from, old);
                 Pending::Names(vec![entry(from, old, None), entry(to, new, moved)])
             }
-            Change::Write { inode, .. } | Change::SetLen { inode, .. } => Pending::Data {
-                inode: *inode,
-                op: op.clone(),
-            },
+            Change::Write { inode, .. } | Change::SetLen { inode, .. } => {
+                *self.unsynced.entry(*inode).or_default() += 1;
+                Pending::Data {
+                    inode: *inode,
+                    op: op.clone(),
+                }
+            }
         };
         self.pending.push(pending);
     }
@@ -174,8 +181,23 @@ impl Platter {
                 self.forsaken.remove(&inode);
             }
         }
+        self.settle(inode);
+    }
+
+    /// No data of this file wait any more. Looks from the newest call back as far as there are any: a file that is synced after
+    /// each write finds its own at once, however much of others waits.
+    fn settle(&mut self, inode: Inode) {
+        let is_its =
+            |call: &Pending| matches!(call, Pending::Data { inode: of, .. } if *of == inode);
+        let mut left = self.unsynced.remove(&inode).unwrap_or(0);
+        let mut first = self.pending.len();
+        while left > 0 && first > 0 {
+            first -= 1;
+            left -= usize::from(is_its(&self.pending[first]));
+        }
+        let newer = self.pending.split_off(first);
         self.pending
-            .retain(|call| !matches!(call, Pending::Data { inode: of, .. } if *of == inode));
+            .extend(newer.into_iter().filter(|call| !is_its(call)));
     }
 
     /// What a sync leaves on the medium: the cache, but for the pages that an earlier failure marked clean.
@@ -185,13 +207,13 @@ impl Platter {
             return cache.clone();
         };
         let mut pages = cache.pages().clone();
-        for (index, page) in forsaken.pages() {
+        for (index, page) in forsaken.pages().iter() {
             if pages
                 .get(index)
                 .is_some_and(|present| Arc::ptr_eq(present, page))
             {
                 match durable.pages().get(index) {
-                    Some(old) => pages.insert(*index, old.clone()),
+                    Some(old) => pages.insert(index, old.clone()),
                     None => pages.remove(index),
                 };
             }
@@ -278,7 +300,7 @@ impl Entry {
 pub(super) fn same_end(cache: &Content, forsaken: &Content) -> bool {
     let last = |content: &Content| {
         let page = content.len().checked_sub(1)? / PAGE as u64;
-        content.pages().get(&page).map(Arc::as_ptr)
+        content.pages().get(page).map(Arc::as_ptr)
     };
     cache.len() == forsaken.len() && last(cache) == last(forsaken)
 }
