@@ -354,10 +354,12 @@ impl ConsumerEngine for Member {
     }
 
     fn seek(&mut self, to: &Position) -> Result<()> {
+        self.log.check_open()?;
         self.source_mut(to.topic_partition())?.seek(to.offset())
     }
 
     fn resume(&mut self, partitions: &[TopicPartition]) -> Result<()> {
+        self.log.check_open()?;
         // All of them or none.
         for at in partitions {
             self.source(at)?;

@@ -116,10 +116,12 @@ pub enum Survives {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Call {
-    /// The next write of records: an append, or a commit. Nothing of it is done: the error is [`Error::NoSpace`] for a full disk,
-    /// else [`Error::Io`], `outcome` says `Rejected`, and the next one is tried as if nothing had been.
+    /// The next write of records: an append, or a commit. Nothing of it is done, the error's `outcome` is `Rejected`, and the next one
+    /// is tried as if nothing had been. A full disk, quota or file is [`Error::NoSpace`], a file system that takes no writes
+    /// [`Error::ReadOnly`], everything else [`Error::Io`].
     ///
     /// [`Error::NoSpace`]: crate::Error::NoSpace
+    /// [`Error::ReadOnly`]: crate::Error::ReadOnly
     /// [`Error::Io`]: crate::Error::Io
     Write,
     /// The next time that records are made durable: by an append at [`Durability::Power`](crate::Durability::Power), which is then

@@ -89,7 +89,7 @@ mod tests {
     fn a_copy_keeps_its_pages_and_shares_the_runs_that_are_not_changed() {
         let mut pages = Pages::default();
         for index in [0, 31, 32, 1000] {
-            pages.get_or_make(index)[0] = index as u8;
+            Arc::make_mut(pages.get_or_make(index))[0] = index as u8;
         }
         let copy = pages.clone();
         pages.get_or_make(33);
