@@ -281,4 +281,31 @@ mod tests {
         clock.set_waits(true);
         assert!(clock.waits());
     }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn a_manual_clock_rings_when_it_moves_and_the_system_clock_never_does() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        #[derive(Default)]
+        struct Count(AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        assert!(SystemClock::new().watch(&waker).is_none());
+        let clock = ManualClock::new(Timestamp::from_millis(0));
+        drop(clock.watch(&waker));
+        clock.advance(Duration::from_secs(1));
+        let watch = clock.watch(&waker);
+        assert!(watch.is_some());
+        clock.advance(Duration::from_secs(1));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    }
 }

@@ -262,7 +262,8 @@ impl Sim {
     }
 
     /// The crash happens now, and this is the end of this disk: nobody changes it any more. (Not for
-    /// [`CrashModel::LyingDevice`], which is about the past.)
+    /// [`CrashModel::LyingDevice`], which is about the past.) Of a file that was removed, and whose name may come back, there is what
+    /// was synced or what was written in order, but no mixture of pages: the cache has forgotten it.
     fn die(&mut self, tree: &Tree, model: CrashModel, seed: u64) -> State {
         self.dead = true;
         let life = Dice::seeded(&[self.seed, model as u64, seed]).roll();
@@ -362,6 +363,12 @@ impl Memory {
             sim.history.clear();
             sim.cursor = None;
         });
+    }
+
+    /// How many operations, and how many files on the medium, are kept in memory.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        self.with_sim(|sim, _| (sim.history.len(), sim.platter.durable.count()))
     }
 
     pub(super) fn with_sim<T>(&self, act: impl FnOnce(&mut Sim, &mut Tree) -> T) -> T {

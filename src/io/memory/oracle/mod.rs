@@ -1,6 +1,7 @@
 //! Tests of the simulation. Everything else is tested against the states that it yields, so it is tested hardest.
 
 mod bytes;
+mod death;
 mod faults;
 mod lives;
 mod names;
