@@ -66,6 +66,7 @@ use crate::partition::report::RecoveryReport;
 /// | whatever else a power cut may leave | [`Survives::Prefix`], [`Survives::RandomPages`], over many [seeds](Self::seeded) |
 /// | that a time-out, a delay, an interval has passed | [`advance`](Self::advance) |
 /// | what I do when the disk is full, or fails | [`fail_next`](Self::fail_next) |
+/// | what a second instance of my service does to the first | join the group twice, and poll the two in turn |
 /// | threads that wait for each other | [`blocking`](Self::blocking) |
 ///
 /// # What is different from a log on disk
@@ -238,16 +239,25 @@ impl TestLog {
     /// Time passes: clock and time-outs move on by `by`, what is due then is done, and in [`blocking`](Self::blocking) mode those
     /// who wait look again. It takes no time. What fails of that which is due, such as a sync, is told as on disk: to whoever writes
     /// to the partition next.
+    ///
+    /// (In this version nothing is due at a time yet: what [`Durability::Interval`](crate::Durability::Interval) and commits leave
+    /// un-synced stays so until its bytes are enough, or [`Log::sync`].)
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
+        self.do_what_is_due();
     }
+
+    /// What a thread of the log does on disk when its time has come: everything of that kind belongs here. No error is told, as
+    /// that thread tells none.
+    #[expect(clippy::unused_self, reason = "nothing is due at a time yet")]
+    fn do_what_is_due(&self) {}
 
     /// The process or the machine dies, here and now, and the log is opened again; the report says what opening found, as
     /// [`Log::recovery`] does.
     ///
     /// Every handle of the old log answers [`Error::Closed`](crate::Error::Closed) from then on, a consumer that waits in another
     /// thread too, and nothing that they had not written yet is written any more, when they are dropped either. (A call that is
-    /// under way in another thread may also fail as if the disk had.) Take new handles from [`log`](Self::log). The clock goes on.
+    /// under way in another thread may fail as if the disk had: then its outcome is what a crash makes of it, unknown.) Take new handles from [`log`](Self::log). The clock goes on.
     /// What [`fail_next`](Self::fail_next) asked for and nothing has met is forgotten.
     ///
     /// ```
@@ -363,5 +373,46 @@ fn disk_error(kind: ErrorKind) -> DiskError {
         ErrorKind::ResourceBusy => DiskError::Busy,
         ErrorKind::StaleNetworkFileHandle => DiskError::Stale,
         _ => DiskError::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::TopicConfig;
+    use crate::partition::settings::Durability;
+
+    #[test]
+    fn old_handles_write_nothing_to_the_old_disk_and_the_new_one_is_left_alone_too() {
+        let test = TestLog::new();
+        let log = test.log();
+        let config = TopicConfig::new().durability(Durability::Process);
+        let orders = log.create_topic("orders", config).unwrap();
+        orders.append(("customer-7", "tea")).unwrap();
+        let mut kitchen = log.group("kitchen").subscribe(["orders"]).join().unwrap();
+        let batch = kitchen.next_batch().unwrap();
+
+        let old = test.life.lock().disk.clone();
+        let before = old.hash();
+        test.crash(Survives::Everything).unwrap();
+        let new = test.life.lock().disk.clone();
+        let begun = new.hash();
+
+        orders.append(("customer-7", "more tea")).unwrap_err();
+        kitchen.commit().unwrap_err();
+        log.sync().unwrap_err();
+        drop((kitchen, batch, orders, log));
+        assert_eq!((old.hash(), new.hash()), (before, begun));
+    }
+
+    #[test]
+    fn it_keeps_no_history_in_any_of_its_lives() {
+        let test = TestLog::new();
+        for n in 0..3 {
+            let orders = test.log().topic_or_create("orders", TopicConfig::new());
+            orders.unwrap().append(("customer-7", "tea")).unwrap();
+            assert_eq!(test.life.lock().disk.points(), 0, "life {n}");
+            test.crash(Survives::RandomPages).unwrap();
+        }
     }
 }
