@@ -42,6 +42,7 @@
 //! | keep a record longer than its batch | [`EntryRef::to_entry`], [`Entry::detached`] |
 //! | choose how safe an append is | [`TopicConfig::durability`] |
 //! | have the partitions that a Kafka cluster would choose | [`Partitioner::Kafka`] |
+//! | test a consumer without a broker, a sleep or a disk | `testing::TestLog`, feature `testing` |
 //! | know what to do about an error | [`Error`], [`Error::outcome`], [`Error::partition`] |
 //!
 //! # Durability, named by what it survives
@@ -69,7 +70,8 @@
 //! # Features
 //!
 //! `lz4` and `zstd` compress record batches; a log with a topic that is compressed so cannot be opened by a build without it.
-//! `testing` adds storage that crashes where a test says, and a clock that it moves.
+//! `testing` adds `testing::TestLog`, a log whose crashes, faults and time a unit test chooses, and what it is made of. (The crate is
+//! then a dev-dependency with that feature, beside the dependency without it.)
 
 pub(crate) mod varint;
 

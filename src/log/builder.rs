@@ -224,7 +224,8 @@ impl LogBuilder {
         )
     }
 
-    /// Runs the log on a clock that only the test moves; nothing waits then.
+    /// Runs the log on a clock that only the test moves; nothing waits then. (Leave [`Maintenance::Manual`] as it is: a thread of the
+    /// log would look at this clock at times of a real one.)
     pub fn clock(mut self, clock: &crate::testing::ManualClock) -> Self {
         self.clock = Some(clock.shared());
         self

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::clock::{self, Clock, Timestamp};
 
-/// A clock that stands still until a test moves it. Clones are the same clock.
+/// A clock that stands still until a test moves it, for [`LogBuilder::clock`](crate::LogBuilder::clock); a
+/// [`TestLog`](super::TestLog) has one. Clones are the same clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,7 +45,8 @@ impl ManualClock {
         self.clock.now()
     }
 
-    /// Time passes: the calendar and all timeouts move on together.
+    /// Time passes: the calendar and all timeouts move on together. Nothing else is done: [`TestLog::advance`](super::TestLog::advance)
+    /// also does what is due.
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }

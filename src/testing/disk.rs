@@ -9,7 +9,8 @@ use crate::io::memory::{Memory, Setting};
 
 /// A simulated disk: a file system in memory that remembers what was synced.
 ///
-/// Clones are the same disk. Paths begin at its own root, `/`; relative ones do too.
+/// It remembers every operation, so that a crash can be asked for after any of them; a test that only crashes where it is takes a
+/// [`TestLog`](super::TestLog). Clones are the same disk. Paths begin at its own root, `/`; relative ones do too.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(super) memory: Memory,

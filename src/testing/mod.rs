@@ -1,4 +1,9 @@
-//! Storage that a test controls: crashes at any point, calls that fail, files that rot.
+//! For tests: the real log, on storage that crashes and fails where a test says, and on a clock that it moves.
+//!
+//! * **[`TestLog`]** is for whoever tests code that uses a log: handlers, services, groups. Begin with its page.
+//! * [`Disk`] and [`ManualClock`], which it is made of, are for tests of what lies lower: a log with settings of its own
+//!   ([`LogBuilder::open_on`](crate::LogBuilder::open_on), [`LogBuilder::clock`](crate::LogBuilder::clock)), a crash after each of many
+//!   calls, files that rot, faults that strike the third write to one file.
 //!
 //! A [`Disk`] is a file system in memory that remembers what was synced. Run your code on it, then ask for the state that a
 //! crash after any of its calls may leave, and run your code on that. All of it is deterministic: the same calls, crash point,
