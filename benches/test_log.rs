@@ -18,6 +18,9 @@ const TESTS: u64 = 10_000;
 const LONG: u64 = 100_000;
 /// What 10,000 tests may take at most.
 const LIMIT_S: f64 = 10.0;
+const PARTS: [&str; 7] = [
+    "new", "topic", "append_3", "join", "poll", "commit", "crash",
+];
 
 fn main() {
     let run = Run::from_args();
@@ -89,9 +92,6 @@ fn test_log_parts(run: &Run) {
     if !run.wants("test_log_parts") {
         return;
     }
-    const PARTS: [&str; 7] = [
-        "new", "topic", "append_3", "join", "poll", "commit", "crash",
-    ];
     let mut parts: [Vec<f64>; 7] = Default::default();
     for seed in 0..run.size(2_000) {
         let (new, test) = timed(|| TestLog::seeded(seed));

@@ -12,6 +12,7 @@ use thalweg::{
 };
 
 const NOW: Duration = Duration::ZERO;
+const EIO: i32 = 5;
 const SECOND: Duration = Duration::from_secs(1);
 const EVERY_WAY: [Survives; 4] = [
     Survives::Everything,
@@ -418,7 +419,6 @@ fn the_kind_of_the_error_is_given_back() {
         let error = topic.append(("customer-7", "lost")).unwrap_err();
         assert!(matches!(error, Error::NoSpace { .. }), "{full:?}: {error}");
     }
-    const EIO: i32 = 5;
     for other in [ErrorKind::Other, ErrorKind::NotFound, ErrorKind::WouldBlock] {
         assert_eq!(source(other).raw_os_error(), Some(EIO), "{other:?}");
     }

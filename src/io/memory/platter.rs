@@ -215,7 +215,7 @@ impl Platter {
                 match durable.pages().get(index) {
                     Some(old) => pages.insert(index, old.clone()),
                     None => pages.remove(index),
-                };
+                }
             }
         }
         let len = if same_end(cache, forsaken) {
