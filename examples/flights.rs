@@ -4,8 +4,9 @@
 //!
 //! This process is the parent. It starts itself again as a child that appends every flight of the CSV to a topic of twelve
 //! partitions ([`ingest`]), kills that child half-way, and starts another, which goes on where the log ends. Then it does the same
-//! with a child in which three services read the topic, each as a group of its own ([`read`]). At last it checks what the groups
-//! did against the CSV ([`check`]), prints a table, and fails if anything is wrong.
+//! with a child in which three services read the topic, each as a group of its own ([`read`]): one of them with three members that
+//! share the partitions, of which one leaves half-way. At last it checks what the groups did against the CSV ([`check`]), prints
+//! a table, and fails if anything is wrong.
 
 #[path = "flights/check.rs"]
 mod check;
@@ -82,14 +83,11 @@ fn parent(csv: &Path) -> Result<Vec<Verdict>, BoxError> {
     }
 
     let log = Log::open(child::log_dir(dir))?;
+    let topic = log.topic(ingest::TOPIC)?;
+    let partitions = topic.settings().partitions;
     let verdicts = Group::ALL.map(|group| {
-        let lag = log
-            .group(group.name())
-            .lag()?
-            .iter()
-            .map(|(_, records)| records)
-            .sum();
-        judge(group, &truth, dir, lag)
+        let lag = read::lag(&topic, &log.group(group.name()))?;
+        judge(group, &truth, dir, partitions, lag)
     });
     let verdicts = verdicts.into_iter().collect::<Result<Vec<_>, _>>()?;
     log.close()?;
@@ -125,23 +123,21 @@ fn crash_and_resume(mut job: Job) -> Result<(), BoxError> {
 
 /// How far a child is, by its own word.
 struct Progress {
+    work: Work,
     rows: usize,
-    /// Who reports: the ingest, or each of the groups.
-    reporters: usize,
+    /// Of the ingest, or of each of the groups.
     done: HashMap<String, usize>,
+    /// A member has left its group.
+    has_left: bool,
 }
 
 impl Progress {
     fn new(job: &Job) -> Self {
-        let reporters = if job.work == Work::Ingest {
-            1
-        } else {
-            Group::ALL.len()
-        };
         Progress {
+            work: job.work,
             rows: job.rows,
-            reporters,
             done: HashMap::new(),
+            has_left: false,
         }
     }
 
@@ -149,20 +145,33 @@ impl Progress {
     fn show(&mut self, line: &str) {
         match parse_report(line) {
             Some(("present", done)) => println!("  {done} flights are in the log"),
+            Some(("leaving", member)) => {
+                self.has_left = true;
+                println!("  analytics: member {member} leaves");
+            }
             Some((what, done)) => {
-                let before = self.done.insert(what.to_owned(), done).unwrap_or(0);
                 let fifth = self.rows / 5 + usize::from(self.rows < 5);
-                if done / fifth > before / fifth {
+                let most = self.done.entry(what.to_owned()).or_insert(0);
+                if done / fifth > *most / fifth {
                     println!("  {what}: {done} of {}", self.rows);
                 }
+                *most = done.max(*most); // the members of a group speak in any order
             }
             None => println!("  {line}"),
         }
     }
 
-    /// One has done half of its work, and nobody has yet to begin.
+    /// Is the child in the middle of its work? When reading: nobody has yet to begin, and the group with several members has been
+    /// left by one and has handled three quarters, so that what it left is with the others.
     fn is_half_way(&self) -> bool {
-        self.done.len() == self.reporters && self.done.values().any(|&done| done >= self.rows / 2)
+        let done = |what| self.done.get(what).copied().unwrap_or(0);
+        match self.work {
+            Work::Ingest => done("ingest") >= self.rows / 2,
+            Work::Read => {
+                let all_begun = self.done.len() == Group::ALL.len();
+                all_begun && self.has_left && done(Group::Analytics.name()) >= self.rows / 4 * 3
+            }
+        }
     }
 }
 
@@ -175,14 +184,15 @@ fn print_table(verdicts: &[Verdict]) {
         verdict.tally.lines().for_each(|line| println!("  {line}"));
     }
     println!(
-        "\n{:<12} {:>9} {:>9} {:>5}  check against the CSV",
-        "group", "read", "repeats", "lag"
+        "\n{:<12} {:>7} {:>8} {:>8} {:>6} {:>4}  check against the CSV",
+        "group", "members", "read", "repeats", "moves", "lag"
     );
     for verdict in verdicts {
         let Verdict {
             group,
             read,
             repeats,
+            moves,
             lag,
             faults,
             ..
@@ -193,11 +203,13 @@ fn print_table(verdicts: &[Verdict]) {
             faults.join("; ")
         };
         println!(
-            "{:<12} {read:>9} {repeats:>9} {lag:>5}  {result}",
-            group.name()
+            "{:<12} {:>7} {read:>8} {repeats:>8} {moves:>6} {lag:>4}  {result}",
+            group.name(),
+            group.members(),
         );
     }
     println!(
-        "(read: records handled in both lives; repeats: those of them that both handled, none from before the last commit)\n"
+        "(read: records handled in both lives; repeats: those of them handled before, none of which was committed;\n\
+         moves: how often a partition went from one member to another)\n"
     );
 }

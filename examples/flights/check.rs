@@ -6,8 +6,9 @@ use std::path::Path;
 
 use thalweg::{BoxError, Result};
 
+use crate::child::tally_path;
 use crate::flight::read_csv;
-use crate::journal::{Handled, Life};
+use crate::journal::{self, Line};
 use crate::tally::{Group, Tally};
 
 /// What the CSV says.
@@ -63,8 +64,10 @@ pub(crate) struct Verdict {
     pub(crate) group: Group,
     /// Records handled, over both lives.
     pub(crate) read: usize,
-    /// Records handled in both lives.
+    /// Records handled once more.
     pub(crate) repeats: usize,
+    /// How often a partition went from one member to another within a life.
+    pub(crate) moves: usize,
     pub(crate) lag: u64,
     /// What the group counted, a line per subject.
     pub(crate) tally: String,
@@ -72,109 +75,113 @@ pub(crate) struct Verdict {
     pub(crate) faults: Vec<String>,
 }
 
-/// Judges one group by the journals of its two lives and by its tally.
+/// Judges one group by the journals of its partitions and by its tally.
 pub(crate) fn judge(
     group: Group,
     truth: &Truth,
     dir: &Path,
+    partitions: u32,
     lag: u64,
 ) -> Result<Verdict, BoxError> {
-    let lives = [
-        Life::read(dir, group.name(), 1)?,
-        Life::read(dir, group.name(), 2)?,
+    let mut found = Findings {
+        places: vec![None; truth.rows()],
+        ..Findings::default()
+    };
+    for partition in 0..partitions {
+        let read = |life| journal::read(dir, group.name(), partition, life);
+        found.follow(truth, partition, &[read(1)?, read(2)?]);
+    }
+    let tally = fs::read_to_string(tally_path(dir, group.name()))?;
+    let lost = found.places.iter().filter(|place| place.is_none()).count();
+    let unlike = unlike(&tally, &truth.tally(group));
+    let faults = [
+        (lost, "rows lost"),
+        (found.twice, "records of rows that are in the log twice"),
+        (found.unknown, "records of rows that the CSV does not have"),
+        (found.order, "flights out of the order of their tail number"),
+        (found.committed, "records handled that were committed"),
+        (found.back, "records handled by a former owner"),
+        (usize::try_from(lag)?, "records of lag"),
+        (unlike, "lines of the tally unlike those of the CSV"),
     ];
-    let mut faults = Faults::default();
-    let seen = places(truth, &lives, &mut faults);
-    faults.count(
-        "rows lost",
-        seen.iter().filter(|place| place.is_none()).count(),
-    );
-    faults.count(
-        "flights out of the order of their tail number",
-        lives.iter().map(|life| out_of_order(truth, life)).sum(),
-    );
-    let (repeats, before_commit) = repeats(&lives, truth.rows());
-    faults.count("repeats of what was committed", before_commit);
-    faults.count("records of lag", usize::try_from(lag)?);
-    let tally = fs::read_to_string(dir.join(format!("{}.tally", group.name())))?;
-    faults.count(
-        "lines of the tally unlike those of the CSV",
-        unlike(&tally, &truth.tally(group)),
-    );
-    let read = lives.iter().map(|life| life.handled.len()).sum();
+    let faults = faults.into_iter().filter(|(count, _)| *count > 0);
     Ok(Verdict {
         group,
-        read,
-        repeats,
+        read: found.read,
+        repeats: found.repeats,
+        moves: found.moves,
         lag,
         tally,
-        faults: faults.0,
+        faults: faults
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect(),
     })
 }
 
+/// What the journals of a group say, counted.
 #[derive(Default)]
-struct Faults(Vec<String>);
-
-impl Faults {
-    fn count(&mut self, what: &str, how_many: usize) {
-        if how_many > 0 {
-            self.0.push(format!("{how_many} {what}"));
-        }
-    }
+struct Findings {
+    /// Where in the log each row was seen.
+    places: Vec<Option<(u32, u64)>>,
+    read: usize,
+    repeats: usize,
+    moves: usize,
+    // What must not be.
+    twice: usize,
+    unknown: usize,
+    order: usize,
+    committed: usize,
+    back: usize,
 }
 
-/// Where in the log each row was seen. Two places for one row, and it was appended twice.
-fn places(truth: &Truth, lives: &[Life], faults: &mut Faults) -> Vec<Option<(u32, u64)>> {
-    let mut seen = vec![None; truth.rows()];
-    let (mut twice, mut unknown) = (0, 0);
-    for &Handled {
-        partition,
-        offset,
-        row,
-    } in lives.iter().flat_map(|life| &life.handled)
-    {
-        match seen.get_mut(row) {
-            Some(place) if place.is_none_or(|at| at == (partition, offset)) => {
-                *place = Some((partition, offset));
+impl Findings {
+    /// Follows one partition through both lives, from owner to owner. Each begins at the last commit, not before it, and sees
+    /// the flights of a tail number in the order in which they were appended: that of the CSV.
+    fn follow(&mut self, truth: &Truth, partition: u32, lives: &[Vec<Line>; 2]) {
+        let mut committed = 0;
+        for life in lives {
+            let mut owners = Vec::new(); // of this life, the present one last
+            let mut latest = HashMap::new(); // the row that the present owner saw last of each tail number
+            for &line in life {
+                let (member, offset, row) = match line {
+                    Line::Committed { next } => {
+                        committed = committed.max(next);
+                        continue;
+                    }
+                    Line::Handled {
+                        member,
+                        offset,
+                        row,
+                    } => (member, offset, row),
+                };
+                if owners.last() != Some(&member) {
+                    self.back += usize::from(owners.contains(&member));
+                    owners.push(member);
+                    latest.clear();
+                }
+                if let Some(tail) = truth.tails.get(row).copied().flatten() {
+                    let before = latest.insert(tail, row);
+                    self.order += usize::from(before >= Some(row));
+                }
+                self.committed += usize::from(offset < committed);
+                self.see(row, (partition, offset));
             }
-            Some(_) => twice += 1,
-            None => unknown += 1,
+            self.moves += owners.len().saturating_sub(1);
         }
     }
-    faults.count("records of rows that are in the log twice", twice);
-    faults.count("records of rows that the CSV does not have", unknown);
-    seen
-}
 
-/// Rows are appended in their order in the CSV: within one life, those of one tail number must come in that order too.
-fn out_of_order(truth: &Truth, life: &Life) -> usize {
-    let mut latest = vec![None; truth.aircraft()];
-    let mut wrong = 0;
-    for handled in &life.handled {
-        let tail = truth.tails.get(handled.row).copied().flatten();
-        if let Some(before) = tail.and_then(|tail| latest.get_mut(tail)) {
-            wrong += usize::from(*before >= Some(handled.row));
-            *before = Some(handled.row);
+    /// Two places for one row, and it was appended twice; the same place again, and it was handled twice.
+    fn see(&mut self, row: usize, at: (u32, u64)) {
+        self.read += 1;
+        match self.places.get_mut(row) {
+            Some(place) => match place.replace(at) {
+                None => {}
+                Some(before) if before == at => self.repeats += 1,
+                Some(_) => self.twice += 1,
+            },
+            None => self.unknown += 1,
         }
     }
-    wrong
-}
-
-/// How many rows the second life handled again, and how many of those the first had committed: of these there must be none.
-fn repeats([first, second]: &[Life; 2], rows: usize) -> (usize, usize) {
-    let mut handled_at = vec![None; rows];
-    for (nth, handled) in first.handled.iter().enumerate() {
-        if let Some(at) = handled_at.get_mut(handled.row) {
-            *at = Some(nth);
-        }
-    }
-    let again = second
-        .handled
-        .iter()
-        .filter_map(|handled| handled_at.get(handled.row).copied().flatten());
-    again.fold((0, 0), |(all, bad), nth| {
-        (all + 1, bad + usize::from(nth < first.committed))
-    })
 }
 
 /// How many subjects have a different line, or one in one of the two only.

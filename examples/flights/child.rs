@@ -180,7 +180,12 @@ pub(crate) fn log_dir(dir: &Path) -> PathBuf {
     dir.join("log")
 }
 
-/// Where one group notes what it did in one life.
-pub(crate) fn journal_path(dir: &Path, group: &str, life: u32) -> PathBuf {
-    dir.join(format!("{group}-{life}.journal"))
+/// Where one group notes what it did with one partition in one life.
+pub(crate) fn journal_path(dir: &Path, group: &str, partition: u32, life: u32) -> PathBuf {
+    dir.join(format!("{group}-{partition}-{life}.journal"))
+}
+
+/// Where one group writes what it counted.
+pub(crate) fn tally_path(dir: &Path, group: &str) -> PathBuf {
+    dir.join(format!("{group}.tally"))
 }

@@ -27,7 +27,15 @@ impl Group {
         }
     }
 
-    /// Its pace: how many records it takes at once where `step` is one step of the ingest, and after how many such batches it commits.
+    /// How many members share its partitions. Of several, one leaves on the way.
+    pub(crate) fn members(self) -> usize {
+        match self {
+            Group::Analytics => 3,
+            Group::Search | Group::Recommender => 1,
+        }
+    }
+
+    /// Its pace: how many records a member takes at once where `step` is one step of the ingest, and after how many such batches it commits.
     pub(crate) fn pace(self, step: usize) -> (usize, usize) {
         match self {
             Group::Search => (step / 4 + 1, 3),
@@ -56,7 +64,7 @@ struct Line {
     latest: String,
 }
 
-/// The state of a group. It lives in memory only: the log can make it again at any time.
+/// What a group counted, of one partition or of all. It lives in memory only: the log can make it again at any time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     group: Group,
@@ -95,6 +103,19 @@ impl Tally {
                 "{}{} {}-{}",
                 flight.carrier, flight.number, flight.origin, flight.dest
             );
+        }
+    }
+
+    /// Adds what was counted of other partitions. (All flights of a tail number are in one: there is one latest.)
+    pub(crate) fn join(&mut self, other: Tally) {
+        for (subject, of_other) in other.lines {
+            let line = self.lines.entry(subject).or_default();
+            line.flights += of_other.flights;
+            line.departed += of_other.departed;
+            line.delay_minutes += of_other.delay_minutes;
+            if !of_other.latest.is_empty() {
+                line.latest = of_other.latest;
+            }
         }
     }
 }
