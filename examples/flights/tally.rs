@@ -1,6 +1,6 @@
 //! What each of the three groups makes of the flights: a table that grows with every flight it is shown.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::flight::Flight;
@@ -68,14 +68,14 @@ struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     group: Group,
-    lines: BTreeMap<String, Line>,
+    lines: HashMap<String, Line>,
 }
 
 impl Tally {
     pub(crate) fn new(group: Group) -> Self {
         Tally {
             group,
-            lines: BTreeMap::new(),
+            lines: HashMap::new(),
         }
     }
 
@@ -123,7 +123,9 @@ impl Tally {
 /// One line per subject, in alphabetical order: two tallies are equal when their texts are.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (subject, line) in &self.lines {
+        let mut lines: Vec<_> = self.lines.iter().collect();
+        lines.sort_unstable_by_key(|(subject, _)| *subject);
+        for (subject, line) in lines {
             match self.group {
                 Group::Search => writeln!(f, "{subject}: {} flights", line.flights)?,
                 Group::Analytics => {
