@@ -97,6 +97,7 @@ mod log;
 
 mod consumer;
 
+pub mod guide;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -1,0 +1,25 @@
+//! What is new in each version, told as what you would see, and what the format on disk promises.
+//!
+//! # The format
+//!
+//! The major version of the format stands in the file `FORMAT`. It is 0, and **version 0 promises nothing**: a log that
+//! was written today may not be readable tomorrow. Keep nothing in it that you cannot make again. From version 1 on, what was
+//! written stays readable.
+//!
+//! At any version, a log that a build cannot read is refused with [`Error::Incompatible`](crate::Error::Incompatible) and left
+//! as it is: it is never taken for damage, and nothing of it is changed.
+//!
+//! # 0.1.0, not released
+//!
+//! The first version. There is
+//!
+//! * a log on disk or in memory, with recovery after a crash and a report of what was found;
+//! * three levels of durability, chosen per topic, with syncs shared by all who wait;
+//! * topics of many partitions, made and deleted, with records routed by key;
+//! * records with keys, headers, event times and tombstones, read forwards and backwards, by offset and by time;
+//! * appends on condition that nobody else appended;
+//! * consumer groups whose members share the partitions, with committed offsets that survive;
+//! * compression with `lz4` and `zstd`;
+//! * storage and a clock for tests.
+//!
+//! [Not there yet](crate#not-there-yet) is on the front page.
