@@ -33,17 +33,29 @@
 //! | open a log, or make one | [`Log::open`], [`Log::builder`]; in memory, for tests: [`Log::in_memory`] |
 //! | look at a log that another process writes | [`Log::open_read_only`] |
 //! | know what a crash has cost | [`Log::recovery`] |
+//! | make a topic, or open it if it is there | [`Log::topic_or_create`], [`TopicConfig`]; all there are: [`Log::topics`] |
+//! | delete a topic | [`Log::delete_topic`] |
 //! | write | [`Topic::append`], [`Topic::append_all`]; to one partition, [`Partition::append`] |
 //! | write only if nobody else did | [`Partition::append_at`] |
+//! | delete what a key stood for | [`Record::tombstone`] |
+//! | choose how safe an append is | [`TopicConfig::durability`] |
+//! | be sure of everything that was written so far | [`Log::sync`] |
 //! | read as a group, and go on there next time | [`Log::group`], [`ConsumerGroup::subscribe`], [`Consumer`] |
+//! | share the work among threads | [join](ConsumerBuilder::join) the group once in each: [`concepts`](guide::concepts#members-share-the-partitions) |
 //! | wait for records until I am told to stop | [`Consumer::next_batch`], [`Consumer::wake_handle`] |
+//! | commit in the middle of a batch | [`Consumer::commit_through`], [`Consumer::commit_at`] |
+//! | know how far a group is behind | [`ConsumerGroup::lag`], [`ConsumerGroup::committed`] |
 //! | read once more | [`Consumer::seek`], [`ConsumerBuilder::start_from`] |
 //! | look at records without a group | [`Partition::entries`], [`Partition::get`], [`Partition::offset_for_time`] |
 //! | keep a record longer than its batch | [`EntryRef::to_entry`], [`Entry::detached`] |
-//! | choose how safe an append is | [`TopicConfig::durability`] |
 //! | have the partitions that a Kafka cluster would choose | [`Partitioner::Kafka`] |
 //! | test a consumer without a broker, a sleep or a disk | `testing::TestLog`, feature `testing` |
 //! | know what to do about an error | [`Error`], [`Error::outcome`], [`Error::partition`] |
+//! | make a partition work again after a failed sync | [`Partition::recover`] |
+//! | copy a log | [`durability`](guide::durability#copies-and-backups) |
+//! | test my code, with crashes, failing disks and a clock that I move | [`guide::testing`] |
+//!
+//! The [`guide`] is the book: concepts, durability, testing, files, changes.
 //!
 //! # Durability, named by what it survives
 //!
@@ -65,7 +77,10 @@
 //!
 //! # Not there yet
 //!
-//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only.
+//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only. The ledger of
+//! committed offsets grows too. A damaged partition can be read and not be repaired. How members share partitions cannot be
+//! chosen, and they are not told when partitions come and go: ask for [`Consumer::assignment`] after a poll. A member that
+//! does not poll any more keeps its partitions until it is dropped.
 //!
 //! # Features
 //!
