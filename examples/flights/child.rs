@@ -2,7 +2,7 @@
 //!
 //! A child prints one line per step and then takes one line from its input before it goes on. The parent hands out [`SLACK`] lines
 //! beforehand and one for each line it sees. So the child works at full speed, yet never gets further ahead of the parent than a
-//! few steps: a kill at "half of it" always finds it in the middle, on a fast machine and with a small file too. The moment of the kill
+//! few steps: a kill half-way always finds it in the middle, on a fast machine and with a small file too. The moment of the kill
 //! is drawn by lot from the length of a step, so that run by run it meets the child in another line of its code.
 
 use std::collections::hash_map::RandomState;

@@ -201,7 +201,7 @@ pub(crate) fn lag(topic: &Topic, group: &ConsumerGroup) -> Result<u64, BoxError>
     let of_partition = topic.partitions().into_iter().map(|partition| {
         let next = committed.next(&partition.topic_partition());
         let end = partition.offsets().end;
-        end.get() - next.unwrap_or(Offset::ZERO).get()
+        end.get().saturating_sub(next.unwrap_or(Offset::ZERO).get())
     });
     Ok(of_partition.sum())
 }
