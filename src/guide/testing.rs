@@ -11,8 +11,9 @@
 //!
 //! | To test… | take |
 //! | --- | --- |
+//! | the logic of a consumer, over crashes, full disks and time | [`TestLog`]: nearly always it is all that is needed |
 //! | what code does with records | [`Log::in_memory`](crate::Log::in_memory), without the feature; its clock is the real one |
-//! | crashes and failing disks | [`Disk`], and [`LogBuilder::open_on`](crate::LogBuilder::open_on) |
+//! | every crash that a call may meet, files that rot | [`Disk`], and [`LogBuilder::open_on`](crate::LogBuilder::open_on) |
 //! | what depends on time | [`ManualClock`], and [`LogBuilder::clock`](crate::LogBuilder::clock) |
 //! | against the real thing | a temporary directory, and [`Log::open`](crate::Log::open) |
 //!
@@ -20,12 +21,47 @@
 //! under test takes a [`Log`](crate::Log) or a [`ConsumerGroup`](crate::ConsumerGroup), as in production, and no trait of its own is
 //! needed to put something else in its place.
 //!
-//! <!-- TestLog: its place is here. A row at the top of the table above, and then a section "The usual way: `TestLog`" with
-//! an example: a service that reads a group, run to the end, crashed, and run again. -->
+//! # The usual way: `TestLog`
+//!
+//! A [`TestLog`] is a log in memory that outlives its crashes, and the clock that it runs on. The service under test ends by itself
+//! when nothing is left to read; then the test looks at what it did, lets the process die, and runs it again.
+//!
+//! ```
+//! use thalweg::testing::{Survives, TestLog};
+//! use thalweg::{ConsumerGroup, Result, TopicConfig};
+//!
+//! /// What is to be tested: it writes down every order, and then says that it is done with it.
+//! fn serve(group: &ConsumerGroup, ledger: &mut Vec<String>, dies: bool) -> Result<()> {
+//!     let mut consumer = group.subscribe(["orders"]).join()?;
+//!     while let Some(batch) = consumer.next_batch()? {
+//!         ledger.extend(batch.iter().map(|order| order.position().to_string()));
+//!         if dies {
+//!             return Ok(()); // before the commit
+//!         }
+//!         consumer.commit()?;
+//!     }
+//!     consumer.close()
+//! }
+//!
+//! let test = TestLog::new();
+//! let orders = test.log().create_topic("orders", TopicConfig::new())?;
+//! orders.append(("customer-7", "2 x espresso"))?;
+//!
+//! let mut ledger = Vec::new();
+//! serve(&test.log().group("accounting"), &mut ledger, true)?;
+//! test.crash(Survives::Everything)?;
+//! serve(&test.log().group("accounting"), &mut ledger, false)?;
+//! assert_eq!(ledger, ["orders-0@0", "orders-0@0"]); // at least once: what was not committed comes again
+//! # Ok::<(), thalweg::Error>(())
+//! ```
+//!
+//! [`Survives`] says what the crash leaves, [`TestLog::advance`] moves the time, [`TestLog::fail_next`] lets a call fail, and a log
+//! that is [`blocking`](crate::testing::TestLog::blocking) is for tests of threads that wait for one another. The example
+//! `testing_a_consumer` shows all of it.
 //!
 //! # Nothing waits
 //!
-//! On a [`ManualClock`] [`Consumer::poll`](crate::Consumer::poll) returns at once whatever its timeout, and
+//! On a [`TestLog`], and on any log with a [`ManualClock`], [`Consumer::poll`](crate::Consumer::poll) returns at once whatever its timeout, and
 //! [`Consumer::next_batch`](crate::Consumer::next_batch) is `None` as soon as nothing is left to read. So the loop of a service ends by
 //! itself, on the thread of the test, and the test goes on with what it wants to check. Time passes when the test says so.
 //!
@@ -136,6 +172,10 @@
 //! [`Disk::zero`]: crate::testing::Disk::zero
 //! [`Fault`]: crate::testing::Fault
 //! [`ManualClock`]: crate::testing::ManualClock
+//! [`Survives`]: crate::testing::Survives
+//! [`TestLog`]: crate::testing::TestLog
+//! [`TestLog::advance`]: crate::testing::TestLog::advance
+//! [`TestLog::fail_next`]: crate::testing::TestLog::fail_next
 
 // Without the feature there is no `testing` to link to; the page is there all the same.
 #![cfg_attr(
