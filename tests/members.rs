@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use thalweg::testing::{CrashModel, Disk};
 use thalweg::{Consumer, Durability, Error, Log, Offset, StartFrom, TopicConfig, TopicPartition};
 
 const NOW: Duration = Duration::ZERO;
@@ -321,4 +322,71 @@ fn f112_members_that_come_and_go_lose_nothing() {
         count as u64, RECORDS,
         "every poll was committed before its partitions went, so nothing is repeated"
     );
+}
+
+#[test]
+fn the_lag_of_a_group_counts_partitions_that_it_has_not_committed_yet() {
+    let log = log_with("orders", 2, 20);
+    let lag = || log.group("g").lag().unwrap();
+    assert!(lag().is_empty(), "nobody knows of this group");
+    let mut a = join(&log, &["orders"]);
+    assert_eq!(lag(), [(at("orders", 0), 10), (at("orders", 1), 10)]);
+    let first = a.poll(NOW).unwrap();
+    let of_first = first.partition(&at("orders", 0)).last().unwrap();
+    a.commit_through(of_first).unwrap();
+    assert_eq!(lag(), [(at("orders", 0), 0), (at("orders", 1), 10)]);
+    drop(a);
+    assert_eq!(lag(), [(at("orders", 0), 0), (at("orders", 1), 10)]);
+    // Of who begins at the end, nothing is behind.
+    let latest = log
+        .group("h")
+        .subscribe(["orders"])
+        .start_from(StartFrom::Latest);
+    let _member = latest.join().unwrap();
+    let behind: u64 = log
+        .group("h")
+        .lag()
+        .unwrap()
+        .iter()
+        .map(|(_, lag)| lag)
+        .sum();
+    assert_eq!(behind, 0);
+}
+
+#[test]
+fn gaps_that_recovery_left_are_no_lag() {
+    let disk = Disk::new();
+    let log = Log::builder().open_on(&disk).unwrap();
+    make(&log, "orders", 1, 3);
+    log.sync().unwrap();
+    let lost = |log: &Log| log.topic("orders").unwrap().append(("k", "lost")).unwrap();
+    lost(&log);
+    let (mut disk, mut open) = (disk, vec![log]); // dropped, a log is closed in order
+    // Each power loss leaves a gap: before the next record of this opening, and recorded once that is written.
+    for records in 4..=6 {
+        disk = disk.crash(disk.points(), CrashModel::LostSuffix, 0);
+        let log = Log::builder().open_on(&disk).unwrap();
+        assert_eq!(
+            log.recovery().findings().len(),
+            1,
+            "a gap: {:?}",
+            log.recovery()
+        );
+        let mut member = join(&log, &["orders"]);
+        let first = at("orders", 0);
+        assert_eq!(
+            log.group("g").lag().unwrap(),
+            [(first.clone(), records - 1)]
+        );
+        log.topic("orders").unwrap().append(("k", "v")).unwrap();
+        log.sync().unwrap();
+        assert_eq!(log.group("g").lag().unwrap(), [(first.clone(), records)]);
+        let seen = poll(&mut member);
+        assert_eq!(seen.len() as u64, records);
+        assert_eq!(member.lag(&first), Some(0));
+        member.seek(&first.at(Offset::new(1))).unwrap();
+        assert_eq!(member.lag(&first), Some(records - 1));
+        lost(&log);
+        open.push(log);
+    }
 }

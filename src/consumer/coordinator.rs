@@ -55,8 +55,10 @@ struct State {
     owners: HashMap<PartitionKey, Arc<str>>,
     /// Where to begin where nothing is committed; `None` where that must be told. Kept while there are members, so that a
     /// partition that moves before the first commit is repeated and not skipped.
-    starts: HashMap<PartitionKey, Option<Offset>>,
+    starts: Starts,
 }
+
+pub(super) type Starts = HashMap<PartitionKey, Option<Offset>>;
 
 /// One member's place.
 struct Seat {
@@ -141,6 +143,16 @@ impl Coordinator {
             group,
             id,
         })
+    }
+
+    /// The topics that the members of a group read, and where they begin where nothing is committed.
+    pub(super) fn progress(&self, group: &str) -> (Vec<Arc<str>>, Starts) {
+        let groups = self.groups.lock();
+        let Some(group) = groups.by_name.get(group) else {
+            return Default::default();
+        };
+        let state = group.state.lock();
+        (state.topics.keys().cloned().collect(), state.starts.clone())
     }
 
     fn leave(&self, group: &Arc<Group>, id: &str) {

@@ -1,11 +1,13 @@
 //! A group by name: join it, and see how far it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::builder::ConsumerBuilder;
+use super::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::offset::{Offset, Positions, TopicPartition};
+use crate::offset::{Offset, Position, Positions, TopicPartition};
 
 /// Kafka's bound on the name of a group, in bytes.
 const MAX_NAME: usize = 32_767;
@@ -57,18 +59,31 @@ impl ConsumerGroup {
         Ok(positions)
     }
 
-    /// How far the group is behind, for each partition that it has committed: the end less what was committed, in offsets.
+    /// How far the group is behind, for each partition of the topics that it has committed for or that its members read: what is
+    /// to be read from its committed offset to the end, in offsets, less the gaps that recovery has left. Without a committed
+    /// offset it is counted from where the group begins to read, or from the first record if nobody has joined it.
     ///
     /// # Errors
     ///
     /// As [`committed`](Self::committed).
     pub fn lag(&self) -> Result<Vec<(TopicPartition, u64)>> {
+        let committed = self.committed()?;
+        let (read, starts) = self.log.shared::<Coordinator>().progress(&self.name);
+        let names: BTreeSet<&str> = committed.iter().map(Position::topic).collect();
+        let names = names.into_iter().chain(read.iter().map(|name| &**name));
         let mut lags = Vec::new();
-        for position in self.committed()?.iter() {
-            let topic = self.log.topic(position.topic())?;
-            let end = topic.partition(position.partition())?.offsets().end;
-            let lag = end.get().saturating_sub(position.offset().get());
-            lags.push((position.topic_partition().clone(), lag));
+        for name in names.collect::<BTreeSet<&str>>() {
+            let topic = match self.log.topic(name) {
+                Err(Error::NotFound { .. }) => continue, // deleted meanwhile
+                topic => topic?,
+            };
+            for partition in topic.partitions() {
+                let at = partition.topic_partition();
+                let start = || starts.get(&partition.key()).copied().flatten();
+                let next = committed.next(&at).or_else(start);
+                let next = next.unwrap_or_else(|| partition.offsets().start);
+                lags.push((at, partition.lag_from(next)));
+            }
         }
         Ok(lags)
     }

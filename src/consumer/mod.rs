@@ -83,7 +83,7 @@ impl Consumer {
         self.poll_for(Wait::AtMost(timeout))
     }
 
-    /// Waits for records without limit; `None` once [`WakeHandle::wake`] was called. On a clock that a test moves it does
+    /// Waits for records without limit; `None` once [`WakeHandle::wake`] was called, if there are records to be read too. On a clock that a test moves it does
     /// not wait, and is `None` when nothing is left to read.
     ///
     /// # Errors
@@ -197,7 +197,8 @@ impl Consumer {
         self.engine.any().halted()
     }
 
-    /// How far the position is behind the end of the partition, in offsets; `None` if it is not owned, or has no position.
+    /// How far the position is behind the end of the partition, in offsets, less the gaps that recovery has left; `None` if it is
+    /// not owned, or has no position.
     pub fn lag(&self, at: &TopicPartition) -> Option<u64> {
         self.engine.any().lag(at)
     }

@@ -110,9 +110,7 @@ impl Source {
     }
 
     pub(super) fn lag(&self) -> Option<u64> {
-        let end = self.partition.offsets().end;
-        self.position()
-            .map(|next| end.get().saturating_sub(next.get()))
+        self.position().map(|next| self.partition.lag_from(next))
     }
 
     /// The next records, if there are any. With an error nothing has moved.

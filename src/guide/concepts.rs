@@ -81,8 +81,7 @@
 //!
 //! The *position* is where the next poll reads on ([`Consumer::position`]); it moves with each poll. What was *committed*
 //! ([`ConsumerGroup::committed`]) moves with [`Consumer::commit`] alone. The *lag* ([`ConsumerGroup::lag`]) is how far the group is
-//! behind, from what it has committed to the end of the partition. It is measured in offsets, so it is too large by the gaps there
-//! are, and it lists only partitions for which the group has committed something.
+//! behind, from what it has committed to the end of the partition, in offsets. Gaps that recovery left do not count.
 //!
 //! ```
 //! use std::time::Duration;

@@ -249,6 +249,27 @@ impl Partition {
         Offset::new(self.inner.segments().log_start).min(end)..end
     }
 
+    /// How many offsets are to be read from `next` on: up to the end, less the gaps that recovery has left. (One that cannot be
+    /// read about counts.)
+    pub(crate) fn lag_from(&self, next: Offset) -> u64 {
+        let inner = &*self.inner;
+        let (next, end) = (next.get(), inner.progress.end().get());
+        let segments = inner.segments();
+        let gap = |from: u64, to: u64| to.min(end).saturating_sub(from.max(next));
+        let behind = segments
+            .slots
+            .iter()
+            .rev()
+            .take_while(|slot| slot.base > next);
+        let recorded = behind.map(|slot| {
+            let expected = slot.expected(&inner.home.ground, &inner.place, inner.home.log);
+            expected.map_or(0, |expected| gap(expected, slot.base))
+        });
+        let at_the_end = segments.gap_from.map_or(0, |from| gap(from, end));
+        end.saturating_sub(next)
+            .saturating_sub(recorded.sum::<u64>() + at_the_end)
+    }
+
     /// Ends the present segment and begins the next one, so that the present one can be removed or compacted. Nothing is done
     /// if it is empty.
     ///

@@ -23,6 +23,8 @@ pub(crate) struct Slot {
     pub(crate) path: PathBuf,
     segment: OnceLock<Arc<Segment>>,
     linked: OnceLock<()>,
+    /// As its header says, once somebody asked for that alone.
+    expected: OnceLock<u64>,
 }
 
 /// A snapshot: never changed, replaced whole.
@@ -45,6 +47,7 @@ impl Slot {
             path,
             segment: OnceLock::new(),
             linked: OnceLock::new(),
+            expected: OnceLock::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Slot {
             path: segment.path().to_path_buf(),
             segment: OnceLock::new(),
             linked: OnceLock::new(),
+            expected: OnceLock::new(),
         };
         let _ = slot.segment.set(segment);
         let _ = slot.linked.set(());
@@ -102,6 +106,18 @@ impl Slot {
         let footer = read_footer(&*file, &segment, len)?;
         segment.set_seal(seal_of(footer, segment.header.salt));
         Ok(Arc::clone(self.segment.get_or_init(|| Arc::new(segment))))
+    }
+
+    /// The offset after the last one of the segment before; lower than the base where recovery left a gap.
+    pub(crate) fn expected(&self, ground: &Ground, place: &Place, log: u128) -> Result<u64> {
+        if let Some(segment) = self.segment.get() {
+            return Ok(segment.header.expected);
+        }
+        if let Some(&expected) = self.expected.get() {
+            return Ok(expected);
+        }
+        let header = read_header(&*open(ground, &self.path)?, self, place, log)?;
+        Ok(*self.expected.get_or_init(|| header.expected))
     }
 
     pub(crate) fn is_linked(&self) -> bool {

@@ -24,6 +24,7 @@ fn a_reader_in_a_sealed_segment_reads_on_over_a_recovery() {
     append(60);
     let mut consumer = log.group("g").subscribe(["t"]).join().unwrap();
     let there = partition.topic_partition().at(Offset::new(41));
+    let _ = consumer.poll(Duration::ZERO).unwrap(); // it has its partitions from then on
     consumer.seek(&there).unwrap();
     let mut polled = consumer.poll(Duration::ZERO).unwrap().len();
     append(40); // seals the segment that the consumer stands in
