@@ -3,6 +3,7 @@
 //! * [`append`], [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
 //! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
+//! * [`pass`] puts one segment in the place of several, without the records that nobody wants any more.
 //! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
 
 mod append;
@@ -12,6 +13,7 @@ pub(crate) mod entries;
 mod examine;
 pub(crate) mod home;
 mod manifest;
+pub(crate) mod pass;
 pub(crate) mod place;
 pub(crate) mod progress;
 mod quarantine;
@@ -44,6 +46,7 @@ mod tests;
 
 use examine::Found;
 use home::{Home, Owner};
+use manifest::Stored;
 use place::Place;
 use progress::Progress;
 use report::RecoveryReport;
@@ -83,7 +86,13 @@ pub(crate) struct Inner {
     settings: RwLock<Arc<Settings>>,
     segments: RwLock<Arc<Segments>>,
     pub(crate) progress: Progress,
+    /// Held for a whole pass over the sealed segments, before any other lock: nothing else removes or replaces them meanwhile.
+    pass: Mutex<()>,
     writer: Mutex<Writer>,
+    /// Locked after the writer, if both are.
+    manifest: Mutex<Stored>,
+    /// Of the manifest that is known to be durable, 0 if there is none.
+    manifest_generation: AtomicU64,
     gate: sync::Gate,
     /// As the writer's, to be looked at without its lock.
     life: AtomicU64,
@@ -102,6 +111,12 @@ impl Inner {
     /// The segments as they are now. Take the visible end first: what it covers is in the snapshot then.
     pub(crate) fn segments(&self) -> Arc<Segments> {
         Arc::clone(&self.segments.read())
+    }
+
+    fn change_manifest(&self, stored: Stored) {
+        self.manifest_generation
+            .store(stored.generation, Ordering::Release);
+        *self.manifest.lock() = stored;
     }
 
     fn change_segments(&self, change: impl FnOnce(&mut Segments)) {
@@ -149,12 +164,17 @@ impl Partition {
         } else {
             found.durable
         };
+        let mut found = found;
+        let manifest = std::mem::take(&mut found.manifest);
         let used = place.used;
         let settings = Arc::new(settings);
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
             progress: Progress::new(end, found.durable),
             segments: RwLock::new(Arc::new(found.segments.clone())),
+            pass: Mutex::default(),
+            manifest_generation: AtomicU64::new(manifest.generation),
+            manifest: Mutex::new(manifest),
             writer: Mutex::new(Writer::of(found, used, Arc::clone(&settings))),
             place,
             home,
@@ -192,6 +212,7 @@ impl Partition {
 
     /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
     pub(crate) fn close(&self) -> Result<bool> {
+        let _alone = self.inner.pass.lock();
         let mut writer = self.inner.writer.lock();
         match &writer.health {
             Health::Sound => {}
@@ -268,6 +289,7 @@ impl Partition {
     pub fn recover(&self) -> Result<RecoveryReport> {
         let inner = &*self.inner;
         let mut report = RecoveryReport::default();
+        let _alone = inner.pass.lock();
         let mut writer = inner.writer.lock();
         inner.home.check_open()?; // under the lock: who closes the log takes it too
         inner.home.evidence.held()?;
@@ -289,7 +311,12 @@ impl Partition {
         found.spare_below(inner.progress.end().get(), &place, &mut report);
         inner.gate.forget_failure();
         let end = found.next;
-        inner.change_segments(|segments| *segments = found.segments.clone());
+        inner.change_manifest(std::mem::take(&mut found.manifest));
+        inner.change_segments(|segments| {
+            let swaps = segments.swaps + 1;
+            *segments = found.segments.clone();
+            segments.swaps = swaps;
+        });
         *writer = Writer {
             life,
             before,
@@ -311,7 +338,6 @@ impl Writer {
             last_append: found.last_append,
             health: found.health,
             work: found.work,
-            manifest: found.manifest,
             used,
             tail: None,
             synced: 0,
