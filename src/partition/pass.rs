@@ -57,23 +57,29 @@ impl Partition {
             _alone: alone,
         })
     }
-}
 
-impl Pass<'_> {
-    /// All segments but the last, in order.
+    /// All segments but the last, in order, as they are now.
     ///
     /// # Errors
     ///
     /// `Corruption` if one cannot be opened, or does not follow the one before.
     pub(crate) fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
-        let inner = self.inner;
-        let snapshot = inner.segments();
-        let slots = snapshot.slots.split_last().map_or(&[][..], |(_, rest)| rest);
+        let _alone = self.inner.pass.lock();
+        self.inner.sealed()
+    }
+}
+
+impl Inner {
+    fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
+        let snapshot = self.segments();
+        let slots = snapshot
+            .slots
+            .split_last()
+            .map_or(&[][..], |(_, rest)| rest);
         let mut sealed: Vec<Arc<Segment>> = Vec::with_capacity(slots.len());
-        let times = inner.settings().timestamps;
+        let (home, times) = (&self.home, self.settings().timestamps);
         for slot in slots {
-            let segment =
-                slot.open_sealed(&inner.home.ground, &inner.place, inner.home.log, times)?;
+            let segment = slot.open_sealed(&home.ground, &self.place, home.log, times)?;
             if let Some(before) = sealed.last()
                 && !matches!(slot.joint(&segment, before), Joint::Whole)
             {
@@ -82,6 +88,13 @@ impl Pass<'_> {
             sealed.push(segment);
         }
         Ok(sealed)
+    }
+}
+
+impl Pass<'_> {
+    /// All segments but the last: those that can be rewritten.
+    pub(crate) fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
+        self.inner.sealed()
     }
 
     /// Rewrites a run of segments that [`sealed`](Self::sealed) gave to one.
@@ -93,14 +106,16 @@ impl Pass<'_> {
     ) -> Result<Swapped> {
         let inner = self.inner;
         self.go_on()?;
-        let new = match self.make(run, packing, keep) {
+        let made = self
+            .make(run, packing, keep)
+            .and_then(|new| self.go_on().map(|()| new));
+        let new = match made {
             Ok(new) => new,
             Err(e) => {
                 self.clear_making();
                 return Err(e);
             }
         };
-        self.go_on()?;
         let live = name_of(&new);
         let replaced: Vec<SegmentName> = run.iter().map(|segment| name_of(segment)).collect();
         self.commit(&replaced, live)?; // 2
@@ -163,7 +178,8 @@ impl Pass<'_> {
         let base = run.first().map_or(0, |segment| segment.base());
         let mut stored = inner.manifest.lock();
         let generation = stored.next_generation(&inner.home.ground, &inner.place)?;
-        stored.making = Some((base, generation));
+        let unfinished = stored.making.replace((base, generation));
+        stored.debris.extend(unfinished); // of a pass that panicked
         Ok(generation)
     }
 
@@ -212,7 +228,7 @@ impl Pass<'_> {
     fn remove_debris(&self) -> Result<()> {
         let inner = self.inner;
         let (ground, place) = (&inner.home.ground, &inner.place);
-        self.go_on()?;
+        inner.home.evidence.held()?;
         let debris = inner.manifest.lock().debris.clone();
         let gone = debris.iter().filter(|&&(base, generation)| {
             let slot = Slot::named(place, base, generation);
@@ -238,7 +254,9 @@ pub(crate) fn runs(sealed: &[Arc<Segment>]) -> Vec<Range<usize>> {
         let len = file_len(segment);
         let joins = runs.last().is_some_and(|run| {
             let (first, before) = (&sealed[run.start], &sealed[at - 1]);
-            let end = segment.seal().map_or(u64::MAX, |seal| seal.footer.next_base);
+            let end = segment
+                .seal()
+                .map_or(u64::MAX, |seal| seal.footer.next_base);
             segment.header.expected == segment.base()
                 && before.seal().map(|seal| seal.footer.next_base) == Some(segment.base())
                 && end - first.base() <= u64::from(u32::MAX)
@@ -272,3 +290,6 @@ fn put_in_place(segments: &mut Segments, replaced: &[SegmentName], new: Arc<Segm
     segments.slots.insert(at, Arc::new(Slot::replacing(new)));
     segments.swaps += 1;
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //! * [`Segment`] is the file as readers see it; [`active::ActiveSegment`] is the writer's side of the last one.
 //! * [`read`] turns a place in a segment into a checked [`chunk::Chunk`] of record batches.
 //! * [`scan`] is what recovery reads with: it stops at the first byte that is not right, and can look behind it.
-//! * [`rewrite`] makes one sealed file of several, without the records that nobody wants any more.
+//! * [`rewrite`], which reads with [`whole`], makes one sealed file of several, without the records that nobody wants any more.
 //! * [`tail`] keeps the newest bytes in memory, [`index`] knows the way, [`guess`] a shorter one, [`handle`] keeps the number of
 //!   open files low.
 
@@ -22,6 +22,7 @@ pub(crate) mod read;
 pub(crate) mod rewrite;
 pub(crate) mod scan;
 pub(crate) mod tail;
+pub(crate) mod whole;
 
 use std::io;
 use std::ops::Range;
