@@ -351,6 +351,17 @@ pub enum Error {
         /// What a failed read should have given. The rest of the partition can be read.
         unread: Option<Box<(TopicPartition, Range<Offset>)>>,
     },
+    /// Background work of the log panicked, which is a bug of this crate. Told once; appends and reads go on, and the work is
+    /// tried again: by the log itself after a while, by [`Log::maintain`](crate::Log::maintain) and
+    /// [`Log::sync`](crate::Log::sync) at once. The call that returns this has done nothing else.
+    #[error("{what} panicked in the background: {message}")]
+    #[non_exhaustive]
+    Panicked {
+        /// What was being done.
+        what: Box<str>,
+        /// What the panic said.
+        message: Box<str>,
+    },
     /// The log, topic or consumer behind this handle was closed or deleted. Open it again.
     #[error("this handle is closed: open it again")]
     Closed,

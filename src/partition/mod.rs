@@ -4,8 +4,9 @@
 //! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
 //! * [`pass`] puts one segment in the place of several, without the records that nobody wants any more.
-//! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
+//! * [`home`] is what the partitions of a log share, [`agenda`] what is done beside appends and reads, [`segments`] the list of files, [`manifest`] what was removed from it.
 
+pub(crate) mod agenda;
 mod append;
 mod classify;
 mod damage;
@@ -52,7 +53,7 @@ use progress::Progress;
 use report::RecoveryReport;
 use segments::Segments;
 use settings::Settings;
-use writer::{Desk, Health, Writer};
+use writer::{Desk, Health, Rear, Writer};
 
 /// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
@@ -157,14 +158,13 @@ impl Partition {
         settings: Settings,
         report: &mut RecoveryReport,
     ) -> Result<Partition> {
-        let found = examine::examine(&place, &home, &settings, None, report)?;
+        let mut found = examine::examine(&place, &home, &settings, None, report)?;
         // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
         let end = if settings.below_power() || found.work.is_none() || home.read_only {
             found.next
         } else {
             found.durable
         };
-        let mut found = found;
         let manifest = std::mem::take(&mut found.manifest);
         let used = place.used;
         let settings = Arc::new(settings);
@@ -276,6 +276,15 @@ impl Partition {
         let next = writer.next;
         inner.seal_active(&mut writer, next)?;
         inner.begin_segment(&mut writer, &inner.settings())
+    }
+
+    /// Bytes of the last segment.
+    pub(crate) fn last_segment_len(&self) -> u64 {
+        match &self.inner.writer.lock().rear {
+            Rear::Active(active) => active.len,
+            Rear::Resting { len, .. } => *len,
+            Rear::Closed(_) => 0,
+        }
     }
 
     /// Runs recovery for this partition alone, after [`Error::Poisoned`]; the rest of the log goes on. The report says what

@@ -355,8 +355,8 @@ impl Inner {
         }
     }
 
-    /// Asks the maintenance thread, once until it begins. Without one, `Interval` is as good as the host's calls, and the
-    /// bytes are kept here.
+    /// Leaves it to the thread or, what time demands, to the host's calls; once until it begins. Without a thread the bytes are
+    /// kept here.
     #[cold]
     fn ask_for_sync(&self, writer: &mut Writer, within: Option<Duration>) -> After {
         if writer.sync_asked {
