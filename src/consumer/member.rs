@@ -269,6 +269,24 @@ impl Member {
             .ledger()
             .commit(self.settings.group.name(), commits)
     }
+
+    /// Where each partition is read on, of those that moved since the last commit, or did not.
+    fn commits(&self, moved: bool) -> Vec<Commit> {
+        let sources = self.sources.iter().filter(|source| source.moved == moved);
+        let commit = |source: &Source| {
+            Some(Commit {
+                key: source.key(),
+                next: source.position()?,
+            })
+        };
+        sources.filter_map(commit).collect()
+    }
+
+    fn all_stored(&mut self) {
+        for source in &mut self.sources {
+            source.moved = false;
+        }
+    }
 }
 
 impl ConsumerEngine for Member {
@@ -283,19 +301,17 @@ impl ConsumerEngine for Member {
 
     fn commit(&mut self) -> Result<()> {
         self.log.check_open()?;
-        let moved = self.sources.iter().filter(|source| source.moved);
-        let commits: Vec<Commit> = moved
-            .filter_map(|source| {
-                Some(Commit {
-                    key: source.key(),
-                    next: source.position()?,
-                })
-            })
-            .collect();
-        self.store(&commits)?;
-        for source in &mut self.sources {
-            source.moved = false;
-        }
+        self.store(&self.commits(true))?;
+        self.all_stored();
+        Ok(())
+    }
+
+    fn commit_durable(&mut self) -> Result<()> {
+        self.log.check_open()?;
+        let (moved, others) = (self.commits(true), self.commits(false));
+        let group = self.settings.group.name();
+        self.log.ledger().commit_durable(group, &moved, &others)?;
+        self.all_stored();
         Ok(())
     }
 
