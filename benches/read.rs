@@ -136,6 +136,7 @@ fn replays(run: &Run, filled: &Filled) {
     if run.wants("replay_poll") {
         let group = log.group("bench");
         let mut consumer = group.subscribe(["bench"]).join().unwrap();
+        let _ = consumer.poll(Duration::ZERO).unwrap(); // it has its partitions from then on
         // A poll does not end at an offset of ours: what one slice reads too much, the next one reads too little.
         let (at, mut seen) = (from.topic_partition(), 0);
         replay(run, filled, "replay_poll", None, |range| {

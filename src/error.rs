@@ -169,8 +169,9 @@ pub enum Error {
     },
 
     // ── groups
-    /// The consumer does not own this partition, or not any more. Ask for its assignment.
-    #[error("{at} is not assigned to this consumer")]
+    /// The consumer does not own this partition: not yet, since its partitions come to it in a poll, or not any more. Poll, and ask
+    /// for its assignment.
+    #[error("{at} is not assigned to this consumer: its partitions come and go within its polls")]
     #[non_exhaustive]
     NotAssigned {
         /// The partition.
@@ -350,6 +351,17 @@ pub enum Error {
         source: io::Error,
         /// What a failed read should have given. The rest of the partition can be read.
         unread: Option<Box<(TopicPartition, Range<Offset>)>>,
+    },
+    /// Background work of the log panicked, which is a bug of this crate. Told once; appends and reads go on, and the work is
+    /// tried again: by the log itself after a while, by [`Log::maintain`](crate::Log::maintain) and
+    /// [`Log::sync`](crate::Log::sync) at once. The call that returns this has done nothing else.
+    #[error("{what} panicked in the background: {message}")]
+    #[non_exhaustive]
+    Panicked {
+        /// What was being done.
+        what: Box<str>,
+        /// What the panic said.
+        message: Box<str>,
     },
     /// The log, topic or consumer behind this handle was closed or deleted. Open it again.
     #[error("this handle is closed: open it again")]

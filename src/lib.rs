@@ -46,6 +46,8 @@
 //! | commit in the middle of a batch | [`Consumer::commit_through`], [`Consumer::commit_at`] |
 //! | know how far a group is behind | [`ConsumerGroup::lag`], [`ConsumerGroup::committed`] |
 //! | read once more | [`Consumer::seek`], [`ConsumerBuilder::start_from`] |
+//! | be done with records for good, whatever happens to the machine | [`Consumer::commit_durable`] |
+//! | do without the log's thread | [`Maintenance::Manual`], [`Log::maintain`] |
 //! | look at records without a group | [`Partition::entries`], [`Partition::get`], [`Partition::offset_for_time`] |
 //! | keep a record longer than its batch | [`EntryRef::to_entry`], [`Entry::detached`] |
 //! | have the partitions that a Kafka cluster would choose | [`Partitioner::Kafka`] |
@@ -67,7 +69,8 @@
 //!
 //! At every level a record is seen only when it is as safe as its level promises, a batch is there as a whole or not at all, and
 //! damage is an error that names the file and the byte. Committed offsets are handed to the operating system at once and synced
-//! soon after, by the log's thread: losing one to a power cut repeats work, it loses none.
+//! soon after, behind the records that they speak of, by the log's thread or by [`Log::maintain`]: losing one to a power cut
+//! repeats work, it loses none. [`Consumer::commit_durable`] waits until that cannot happen.
 //!
 //! # Errors that any call can give
 //!
@@ -124,8 +127,8 @@ pub use consumer::{
 pub use entry::{Entry, EntryRef, Headers, TimestampType};
 pub use error::{BoxError, Error, FencedBy, Outcome, Result};
 pub use log::{
-    Compaction, Log, LogBuilder, Maintenance, OnCorruption, Partitioner, Retention, RetentionTime,
-    Topic, TopicConfig, TopicSettings,
+    Compaction, Log, LogBuilder, Maintenance, MaintenanceReport, OnCorruption, Partitioner,
+    Retention, RetentionTime, Topic, TopicConfig, TopicSettings,
 };
 pub use offset::{Offset, PartitionId, Position, Positions, StartFrom, TopicPartition};
 pub use partition::Partition;

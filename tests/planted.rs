@@ -32,7 +32,7 @@ const fn scenario(number: u8, bug: &'static str, rows: &'static str, run: fn()) 
     }
 }
 
-const SCENARIOS: [Scenario; 20] = [
+const SCENARIOS: [Scenario; 22] = [
     scenario(
         1,
         "directory sync skipped",
@@ -112,6 +112,12 @@ const SCENARIOS: [Scenario; 20] = [
         power::no_offset_is_given_out_twice,
     ),
     scenario(
+        14,
+        "offset commit made durable before its data",
+        "F120",
+        power::a_durable_commit_stands_behind_its_records,
+    ),
+    scenario(
         17,
         "leftover file reused",
         "F67",
@@ -134,6 +140,12 @@ const SCENARIOS: [Scenario; 20] = [
         "OPEN not synced before the first write",
         "F62",
         power::a_stale_close_is_not_believed,
+    ),
+    scenario(
+        26,
+        "second rewrite does not copy out_link",
+        "F66b",
+        files::what_was_rewritten_twice_is_followed_as_before,
     ),
     scenario(
         27,
@@ -181,7 +193,7 @@ mod with_bugs {
     use thalweg::testing::fuzzing::TARGETS;
     use thalweg::testing::{Bug, plant};
 
-    const BUGS: [Bug; 20] = [
+    const BUGS: [Bug; 22] = [
         Bug::DIRECTORY_SYNC_SKIPPED,
         Bug::ACKNOWLEDGED_BEFORE_SYNC,
         Bug::FAILED_SYNC_RETRIED,
@@ -195,10 +207,12 @@ mod with_bugs {
         Bug::EIO_IS_END_OF_FILE,
         Bug::ZERO_HEADER_ACCEPTED,
         Bug::SPAN_SKIP_IGNORED,
+        Bug::COMMIT_DURABLE_BEFORE_DATA,
         Bug::LEFTOVER_REUSED,
         Bug::LOCK_AFTER_RECOVERY,
         Bug::LENGTH_CAP_REMOVED,
         Bug::OPEN_NOT_SYNCED,
+        Bug::OUT_LINK_NOT_COPIED,
         Bug::SAME_BOOT_BY_NEWEST_OPEN,
         Bug::CLOSE_WHILE_UNFINISHED,
         Bug::LEFTOVER_REMOVED_UNCOVERED,

@@ -662,3 +662,32 @@ fn an_append_that_was_acknowledged_to_a_thread_before_the_crash_is_there_after_i
         assert!(found.len() as u64 > last, "seed {seed}: {last} is missing");
     }
 }
+
+#[test]
+fn commits_survive_a_power_loss_once_their_second_has_passed_and_not_before() {
+    let test = TestLog::new();
+    let process = TopicConfig::new().durability(Durability::Process);
+    let orders = test.log().create_topic("orders", process).unwrap();
+    orders.append(("customer-7", "tea")).unwrap();
+    let committed = |test: &TestLog| {
+        let group = test.log().group("kitchen");
+        let ends = group.committed().unwrap();
+        ends.iter().map(|at| at.offset().get()).sum::<u64>()
+    };
+    for (passed, left) in [(Duration::from_millis(999), 0), (Duration::from_secs(1), 1)] {
+        let log = test.log();
+        let orders = log.topic("orders").unwrap();
+        if orders.partition(0).unwrap().entries(..).count() == 0 {
+            orders.append(("customer-7", "tea")).unwrap();
+        }
+        let mut kitchen = log.group("kitchen").subscribe(["orders"]).join().unwrap();
+        assert_eq!(kitchen.poll(Duration::ZERO).unwrap().len(), 1);
+        kitchen.commit().unwrap();
+        test.advance(passed);
+        test.crash(Survives::SyncedOnly).unwrap();
+        // The record that a commit speaks of reached the disk before it.
+        let records = test.log().topic("orders").unwrap().partition(0).unwrap();
+        assert_eq!((committed(&test) > 0) as u64, left, "after {passed:?}");
+        assert_eq!(records.entries(..).count() as u64, left);
+    }
+}

@@ -29,6 +29,8 @@ pub(crate) trait ConsumerEngine: Send {
     fn poll(&mut self, wait: Wait) -> Result<Batch>;
     /// Stores everything returned so far as done.
     fn commit(&mut self) -> Result<()>;
+    /// As `commit`, and it survives a power loss.
+    fn commit_durable(&mut self) -> Result<()>;
     /// Stores these next offsets: all of them, or none with an error.
     fn commit_at(&mut self, next: &Positions) -> Result<()>;
     fn committed(&self, at: &TopicPartition) -> Result<Option<Offset>>;
@@ -117,6 +119,9 @@ mod tests {
         }
         fn commit(&mut self) -> Result<()> {
             Ok(())
+        }
+        fn commit_durable(&mut self) -> Result<()> {
+            self.commit()
         }
         fn commit_at(&mut self, next: &Positions) -> Result<()> {
             self.committed = next.clone();

@@ -300,6 +300,24 @@ impl Member {
             .ledger()
             .commit(self.settings.group.name(), commits)
     }
+
+    /// Where each partition is read on, of those that moved since the last commit, or did not.
+    fn commits(&self, moved: bool) -> Vec<Commit<'_>> {
+        let sources = self.sources.iter().filter(|source| source.moved == moved);
+        let commits = sources.filter_map(|source| {
+            Some(Commit {
+                partition: source.partition(),
+                next: source.position()?,
+            })
+        });
+        commits.collect()
+    }
+
+    fn all_stored(&mut self) {
+        for source in &mut self.sources {
+            source.moved = false;
+        }
+    }
 }
 
 impl ConsumerEngine for Member {
@@ -314,19 +332,17 @@ impl ConsumerEngine for Member {
 
     fn commit(&mut self) -> Result<()> {
         self.log.check_open()?;
-        let moved = self.sources.iter().filter(|source| source.moved);
-        let commits: Vec<Commit<'_>> = moved
-            .filter_map(|source| {
-                Some(Commit {
-                    partition: source.partition(),
-                    next: source.position()?,
-                })
-            })
-            .collect();
-        self.store(&commits)?;
-        for source in &mut self.sources {
-            source.moved = false;
-        }
+        self.store(&self.commits(true))?;
+        self.all_stored();
+        Ok(())
+    }
+
+    fn commit_durable(&mut self) -> Result<()> {
+        self.log.check_open()?;
+        let (moved, others) = (self.commits(true), self.commits(false));
+        let group = self.settings.group.name();
+        self.log.ledger().commit_durable(group, &moved, &others)?;
+        self.all_stored();
         Ok(())
     }
 

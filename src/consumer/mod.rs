@@ -120,6 +120,20 @@ impl Consumer {
         }
     }
 
+    /// As [`commit`](Self::commit), and it survives a power loss when this returns. So do the records that were returned: a group
+    /// never goes on behind records that are not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit). After [`Error::Indeterminate`] it is stored for this process, and may or may not survive a
+    /// power loss.
+    pub fn commit_durable(&mut self) -> Result<()> {
+        match self.left.count() {
+            0 => self.engine.any_mut().commit_durable(),
+            left => Err(Error::BatchUnfinished { left }),
+        }
+    }
+
     /// This record and all before it in its partition are done (stores its offset + 1).
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::Bad;
 use super::compress::{Codec, LAST_CODEC};
-use super::wire::{RUN_LEN, Reader};
+use super::wire::{RUN_LEN, Reader, overwrite};
 
 use super::extension::Extension;
 pub(crate) use super::wire::Seed;
@@ -204,6 +204,20 @@ pub(crate) fn stored_header_crc(bytes: &[u8]) -> Option<u32> {
     let [_, _, _, _, c0, c1, c2, c3, ..] = *bytes.first_chunk::<HEADER_LEN>()?;
     Some(u32::from_le_bytes([c0, c1, c2, c3]))
 }
+
+/// Gives the sound batch at the front of `bytes` another place: the distance from its segment's base, and the checksum. All else
+/// stays as it is, what a newer version added too. `None` where the header is cut.
+pub(crate) fn move_to(bytes: &mut [u8], base_delta: u32, seed: Seed) -> Option<u32> {
+    split(bytes).ok()?;
+    overwrite(bytes, BASE_DELTA_AT, &base_delta.to_le_bytes());
+    let (fixed, ext) = split(bytes).ok()?;
+    let crc = header_crc(fixed, ext, seed);
+    overwrite(bytes, CRC_AT, &crc.to_le_bytes());
+    Some(crc)
+}
+
+const CRC_AT: usize = 4;
+const BASE_DELTA_AT: usize = 16;
 
 fn total_len(ext_len: u16, body_len: u32) -> u64 {
     u64::from(body_len)

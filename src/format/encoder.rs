@@ -95,10 +95,6 @@ impl Encoder {
     }
 
     /// Begins a sparse batch: each record is given its offset, by [`push_copy`](Encoder::push_copy).
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for compaction, which the format is ready for")
-    )]
     pub(crate) fn start_sparse(&mut self) {
         self.start();
         self.sparse = true;
@@ -154,10 +150,6 @@ impl Encoder {
     }
 
     /// Appends a record of another batch, with headers and extension, at this distance from the first offset.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for compaction, which the format is ready for")
-    )]
     pub(crate) fn push_copy(&mut self, delta: u32, record: &RawRecord, body: &[u8]) {
         assert!(
             self.count == 0 || delta > self.last_delta,
@@ -206,13 +198,6 @@ impl Encoder {
     }
 
     /// For producer, transaction and delete horizon, which may be set until the batch is placed.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "for producers and transactions, which the format is ready for"
-        )
-    )]
     pub(crate) fn extension_mut(&mut self) -> &mut Extension {
         &mut self.extension
     }

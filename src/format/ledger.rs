@@ -40,17 +40,13 @@ pub(crate) mod kind {
     pub(crate) const LAST: u16 = STREAM_HEAD;
 }
 
-/// Kind, version.
-const KEY_HEAD_LEN: usize = 3;
 const GROUP_POSITION_VERSION: u8 = 0;
 
-/// Puts a key together.
-pub(crate) fn encode_key(kind: u16, version: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(KEY_HEAD_LEN.saturating_add(bytes.len()));
-    put_u16(&mut key, kind);
-    put_u8(&mut key, version);
-    key.extend_from_slice(bytes);
-    key
+/// Appends a key.
+pub(crate) fn put_key(out: &mut Vec<u8>, kind: u16, version: u8, bytes: &[u8]) {
+    put_u16(out, kind);
+    put_u8(out, version);
+    out.extend_from_slice(bytes);
 }
 
 /// Takes a key apart: kind, version, bytes. `None` if it is none; kind 0 is not used.
@@ -61,24 +57,24 @@ pub(crate) fn split_key(key: &[u8]) -> Option<(u16, u8, &[u8])> {
 }
 
 /// Key of [`kind::GROUP_POSITION`]: whose position, and in what.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GroupPosition {
-    pub(crate) group: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupPosition<'k> {
+    pub(crate) group: &'k str,
     pub(crate) topic: u128,
     pub(crate) partition: u32,
 }
 
-impl GroupPosition {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        put_bytes(&mut bytes, self.group.as_bytes());
-        put_u128(&mut bytes, self.topic);
-        put_u32(&mut bytes, self.partition);
-        encode_key(kind::GROUP_POSITION, GROUP_POSITION_VERSION, &bytes)
+impl<'k> GroupPosition<'k> {
+    /// Appends it.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_key(out, kind::GROUP_POSITION, GROUP_POSITION_VERSION, &[]);
+        put_bytes(out, self.group.as_bytes());
+        put_u128(out, self.topic);
+        put_u32(out, self.partition);
     }
 
     /// A key of another kind is `Newer` or `Corrupt` here: look at its kind first, by [`split_key`].
-    pub(crate) fn decode(key: &[u8]) -> Result<GroupPosition, Bad> {
+    pub(crate) fn decode(key: &'k [u8]) -> Result<GroupPosition<'k>, Bad> {
         let (kind, version, bytes) = split_key(key).ok_or(Bad::Corrupt)?;
         if kind != kind::GROUP_POSITION {
             return Err(Bad::Corrupt);
@@ -91,7 +87,7 @@ impl GroupPosition {
         }
         whole(bytes, |reader| {
             Some(GroupPosition {
-                group: reader.text()?.to_owned(),
+                group: reader.text()?,
                 topic: reader.u128()?,
                 partition: reader.u32()?,
             })
@@ -100,11 +96,9 @@ impl GroupPosition {
 }
 
 /// Value of [`kind::GROUP_POSITION`]: the next offset, and when it was committed in milliseconds since the epoch.
-pub(crate) fn encode_group_position(offset: u64, time: i64) -> Vec<u8> {
-    let mut value = Vec::with_capacity(16);
-    put_u64(&mut value, offset);
-    put_i64(&mut value, time);
-    value
+pub(crate) fn put_group_position(out: &mut Vec<u8>, offset: u64, time: i64) {
+    put_u64(out, offset);
+    put_i64(out, time);
 }
 
 /// Bytes behind the two are a newer version's, and skipped.
@@ -123,28 +117,38 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key() -> GroupPosition {
-        GroupPosition {
-            group: "kitchen".into(),
-            topic: 7,
-            partition: 3,
-        }
+    const POSITION: GroupPosition<'_> = GroupPosition {
+        group: "kitchen",
+        topic: 7,
+        partition: 3,
+    };
+
+    fn key() -> Vec<u8> {
+        let mut key = Vec::new();
+        POSITION.put(&mut key);
+        key
+    }
+
+    fn value() -> Vec<u8> {
+        let mut value = Vec::new();
+        put_group_position(&mut value, 17, -1);
+        value
     }
 
     #[test]
     fn a_group_position_comes_back() {
-        assert_eq!(GroupPosition::decode(&key().encode()), Ok(key()));
-        let value = encode_group_position(17, -1);
+        assert_eq!(GroupPosition::decode(&key()), Ok(POSITION));
+        let value = value();
         assert_eq!(decode_group_position(&value), Ok((17, -1)));
     }
 
     #[test]
     fn every_cut_of_a_key_or_value_is_corrupt() {
-        let bytes = key().encode();
+        let bytes = key();
         for cut in 0..bytes.len() {
             assert_eq!(GroupPosition::decode(&bytes[..cut]), Err(Bad::Corrupt));
         }
-        let value = encode_group_position(17, -1);
+        let value = value();
         for cut in 0..value.len() {
             assert_eq!(decode_group_position(&value[..cut]), Err(Bad::Corrupt));
         }
@@ -152,14 +156,15 @@ mod tests {
 
     #[test]
     fn a_newer_version_and_an_unknown_kind_are_told_apart_from_damage() {
-        let mut bytes = key().encode();
+        let mut bytes = key();
         bytes[2] = 1;
         let newer = Bad::Newer {
             found: 1,
             supported: 0,
         };
         assert_eq!(GroupPosition::decode(&bytes), Err(newer));
-        let unknown = encode_key(kind::LAST + 1, 4, b"kept");
+        let mut unknown = Vec::new();
+        put_key(&mut unknown, kind::LAST + 1, 4, b"kept");
         assert_eq!(split_key(&unknown), Some((9, 4, &b"kept"[..])));
         assert_eq!(split_key(&[0, 0, 0, 1]), None);
     }

@@ -31,8 +31,8 @@ pub(crate) struct Inner {
     pub(super) access: Access,
     /// Locked while a topic is made, so that there is one at a time.
     pub(super) catalogue: Mutex<CatalogueFile>,
-    pub(super) topics: RwLock<BTreeMap<Arc<str>, Known>>,
-    pub(super) ledger: Ledger,
+    pub(super) topics: Topics,
+    pub(super) ledger: Arc<Ledger>,
     pub(super) report: RecoveryReport,
     pub(super) partitioners: Vec<(String, CustomPartitioner)>,
     pub(super) maintenance: Maintenance,
@@ -44,6 +44,9 @@ pub(crate) struct Inner {
     pub(super) closed: AtomicBool,
 }
 
+/// All topics, by name; the ledger looks at them too.
+pub(super) type Topics = Arc<RwLock<BTreeMap<Arc<str>, Known>>>;
+
 /// A topic in the catalogue.
 pub(super) enum Known {
     Open(Arc<TopicCore>),
@@ -54,7 +57,7 @@ pub(super) enum Known {
 }
 
 impl Known {
-    fn core(&self) -> Result<&Arc<TopicCore>> {
+    pub(super) fn core(&self) -> Result<&Arc<TopicCore>> {
         match self {
             Known::Open(core) => Ok(core),
             Known::Damaged { file } => Err(Error::corruption(file, 0, None)),
@@ -108,13 +111,14 @@ impl Inner {
     /// speaks of records that are.
     pub(super) fn sync(&self) -> Result<()> {
         self.home.check_open()?;
+        self.home.agenda.healthy()?;
         let cores = self.cores();
         let partitions: Vec<Partition> = cores
             .iter()
             .flat_map(|core| core.partitions.clone())
             .collect();
         Partition::sync_many(&partitions)?;
-        self.ledger.partition().sync()
+        self.ledger.sync()
     }
 
     /// Closes once: whoever comes later gets `Closed`.
@@ -130,7 +134,7 @@ impl Inner {
             Access::ReadOnly => Ok(()),
         };
         self.let_go();
-        result
+        result.and(self.home.agenda.healthy())
     }
 
     /// Syncs everything and marks the log clean, if it is.
@@ -184,6 +188,7 @@ impl Inner {
         } else {
             self.worker.stop();
         }
+        self.home.agenda.close();
         self.state.abandon();
         self.held.release();
     }

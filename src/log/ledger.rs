@@ -4,23 +4,23 @@
 //! What cannot be read is never taken for "no commit": a commit may have been there, so whatever the map does not know for
 //! certain is an error then.
 
-use std::collections::HashMap;
+mod live;
+mod upkeep;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::config;
-use super::settings::TopicConfig;
+use super::inner::Topics;
+use super::settings::{Description, TopicConfig};
 use super::topic::{Opening, TopicCore};
 use super::{description, evidence};
 use crate::clock::Clock;
 use crate::entry::EntryRef;
 use crate::error::{Error, Result};
-use crate::format::ledger::{
-    GroupPosition, decode_group_position, encode_group_position, kind, split_key,
-};
 use crate::format::names;
 use crate::format::topic::TopicDescription;
 use crate::offset::Offset;
@@ -29,18 +29,19 @@ use crate::partition::home::Home;
 use crate::partition::report::{Finding, FindingKind, RecoveryReport};
 use crate::partition::settings::Durability;
 use crate::record::Record;
+use live::Live;
 
 /// What findings and errors call it. (No user can open it by this or any name: it is in no catalogue. A topic of the user's that
 /// is called so is another one.)
 const NAME: &str = "__ledger";
 /// Fixed, and the same in every log: no random UUID is as small.
 pub(super) const TOPIC: u128 = 1;
-const SEGMENT_BYTES: u64 = 1 << 20;
-/// Losing a commit only repeats work, so a commit does not wait for the disk; it is synced soon after.
-const LEVEL: Durability = Durability::Interval {
-    time: Duration::from_secs(1),
-    bytes: 1 << 20,
-};
+/// A segment is rolled by maintenance when it is worth rewriting, long before it is so large.
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// Losing a commit only repeats work, so a commit does not wait for the disk; it is synced soon after, behind the records that it
+/// speaks of: see [`upkeep`].
+const LEVEL: Durability = Durability::Process;
+const TOMBSTONES_AT_ONCE: usize = 4096;
 
 /// A partition as the ledger names it: UUID of the topic, number.
 pub(crate) type PartitionKey = evidence::Key;
@@ -57,31 +58,39 @@ impl Commit<'_> {
     }
 }
 
-/// What is stored for a new ledger.
+/// What is stored for a new ledger: what the first version stored. What counts is [`settings`], for every ledger.
 pub(super) fn description() -> TopicDescription {
+    let level = Durability::Interval {
+        time: Duration::from_secs(1),
+        bytes: 1 << 20,
+    };
+    description::stored(NAME, TOPIC, &described(level, 1 << 20))
+}
+
+fn settings() -> Description {
+    described(LEVEL, SEGMENT_BYTES)
+}
+
+fn described(level: Durability, segment_bytes: u64) -> Description {
     let config = TopicConfig::new()
-        .durability(LEVEL)
-        .segment_bytes(SEGMENT_BYTES);
-    let resolved = config
+        .durability(level)
+        .segment_bytes(segment_bytes);
+    config
         .resolve()
-        .expect("the ledger's own settings are in bounds");
-    description::stored(NAME, TOPIC, &resolved)
+        .expect("the ledger's own settings are in bounds")
 }
 
 /// The ledger of an open log.
 pub(crate) struct Ledger {
+    this: Weak<Ledger>,
     core: TopicCore,
+    home: Arc<Home>,
     clock: Arc<dyn Clock>,
+    /// Where the records are that commits speak of.
+    topics: Topics,
     live: Mutex<Live>,
-}
-
-/// The newest commit of each group and partition. Locked while a commit is written (one write, no sync), so that the map has
-/// the order of the log.
-#[derive(Default)]
-struct Live {
-    groups: HashMap<String, HashMap<PartitionKey, Offset>>,
-    /// Something before the oldest entry of `groups` could not be read.
-    damage: Option<Damage>,
+    /// Held by who rewrites, one at a time.
+    upkeep: Mutex<upkeep::Done>,
 }
 
 #[derive(Clone)]
@@ -95,10 +104,12 @@ impl Ledger {
     pub(super) fn open(
         root: &Path,
         home: &Arc<Home>,
+        topics: &Topics,
         report: &mut RecoveryReport,
-    ) -> Result<Ledger> {
+    ) -> Result<Arc<Ledger>> {
         let dir = root.join(names::LEDGER);
-        let read = config::read(&*home.ground.storage, &dir)?;
+        let mut read = config::read(&*home.ground.storage, &dir)?;
+        read.description = settings();
         if read.lost_slot {
             let mut finding = Finding::new(FindingKind::LostSlot);
             finding.file = Some(read.path.clone());
@@ -114,12 +125,15 @@ impl Ledger {
             home,
             report,
         )?;
-        let clock = Arc::clone(&home.clock);
-        Ok(Ledger {
+        Ok(Arc::new_cyclic(|this| Ledger {
+            this: Weak::clone(this),
             core,
-            clock,
+            home: Arc::clone(home),
+            clock: Arc::clone(&home.clock),
+            topics: Arc::clone(topics),
             live: Mutex::default(),
-        })
+            upkeep: Mutex::default(),
+        }))
     }
 
     pub(super) fn partition(&self) -> &Partition {
@@ -189,64 +203,58 @@ impl Ledger {
     pub(crate) fn commit(&self, group: &str, commits: &[Commit<'_>]) -> Result<()> {
         let time = self.clock.now().as_millis();
         let mut live = self.live.lock();
-        // Under the lock: a topic that is deleted from now on finds them in the map, and forgets them.
-        let there = || commits.iter().filter(|commit| !commit.partition.is_gone());
-        let rows = there().map(|commit| {
-            let (topic, partition) = commit.key();
-            let key = GroupPosition {
-                group: group.to_owned(),
-                topic,
-                partition,
-            }
-            .encode();
-            Record::new(key, encode_group_position(commit.next.get(), time))
-        });
-        let rows: Vec<Record<'_>> = rows.collect();
-        if rows.is_empty() {
-            return Ok(());
+        live.store(self.partition(), group, commits, time)?;
+        let inline = self.ask_for_sync(&mut live);
+        drop(live);
+        if inline {
+            // The commit is stored, at its level. What cannot be synced tells whoever writes to it next.
+            let _ = self.sync();
         }
-        self.partition().append_all(rows)?;
-        let of_group = live.group(group);
-        of_group.extend(there().map(|commit| (commit.key(), commit.next)));
         Ok(())
     }
 
-    /// Forgets what groups have committed for these topics, which are deleted. It is durable when this returns.
-    pub(super) fn forget_topics(&self, topics: &[u128]) -> Result<()> {
-        let mut live = self.live.lock();
-        let mut gone = Vec::new();
-        for (group, positions) in &live.groups {
-            for &(topic, partition) in positions.keys() {
-                if topics.contains(&topic) {
-                    let key = GroupPosition {
-                        group: group.clone(),
-                        topic,
-                        partition,
-                    };
-                    gone.push(Record::tombstone(key.encode()));
-                }
-            }
+    /// As [`commit`](Self::commit), and it survives a power loss when this returns:
+    ///
+    /// 1. the records below the offsets that this member has committed, now and `before`, are made durable
+    /// 2. the commits are stored
+    /// 3. the ledger is synced
+    pub(crate) fn commit_durable(
+        &self,
+        group: &str,
+        commits: &[Commit<'_>],
+        before: &[Commit<'_>],
+    ) -> Result<()> {
+        if !planted!(COMMIT_DURABLE_BEFORE_DATA) {
+            Ledger::make_durable(commits.iter().chain(before))?; // 1
         }
-        if gone.is_empty() {
-            return Ok(());
-        }
-        self.partition().append_all(gone)?;
-        for positions in live.groups.values_mut() {
-            positions.retain(|(topic, _), _| !topics.contains(topic));
-        }
-        live.groups.retain(|_, positions| !positions.is_empty());
-        drop(live);
-        self.partition().sync()
+        self.commit(group, commits)?; // 2
+        let ledger = self.partition();
+        ledger
+            .sync() // 3
+            .map_err(|e| Error::indeterminate(Some(&ledger.topic_partition()), e))
+    }
+
+    /// Every record below these offsets survives a power loss when this returns.
+    fn make_durable<'c>(commits: impl Iterator<Item = &'c Commit<'c>>) -> Result<()> {
+        let durable =
+            |commit: &&Commit<'_>| commit.partition.progress().durable() >= commit.next.get();
+        let of = |commit: &Commit<'_>| commit.partition.clone();
+        let partitions: Vec<Partition> = commits.filter(|of| !durable(of)).map(of).collect();
+        Partition::sync_many(&partitions)
+    }
+
+    /// A partition with records, if it is still there.
+    fn data(&self, (topic, number): PartitionKey) -> Option<Partition> {
+        let topics = self.topics.read();
+        let mut cores = topics.values().filter_map(|known| known.core().ok());
+        let core = cores.find(|core| core.uuid() == topic)?;
+        core.partitions.get(number as usize).cloned()
     }
 
     /// The next offset of a group in one partition; `None` only if it is certain that there is no commit.
     pub(crate) fn committed(&self, group: &str, key: PartitionKey) -> Result<Option<Offset>> {
         let live = self.live.lock();
-        let known = live
-            .groups
-            .get(group)
-            .and_then(|of_group| of_group.get(&key))
-            .copied();
+        let known = live.committed(group, key);
         match &live.damage {
             Some(damage) if known.is_none() => Err(damage.error()),
             _ => Ok(known),
@@ -259,65 +267,29 @@ impl Ledger {
         if let Some(damage) = &live.damage {
             return Err(damage.error());
         }
-        let of_group = live.groups.get(group).into_iter().flatten();
-        let mut commits: Vec<_> = of_group.map(|(&key, &next)| (key, next)).collect();
+        let mut commits = live.committed_by(group);
         commits.sort_unstable();
         Ok(commits)
     }
-}
 
-impl Live {
-    fn group(&mut self, name: &str) -> &mut HashMap<PartitionKey, Offset> {
-        if !self.groups.contains_key(name) {
-            self.groups.insert(name.to_owned(), HashMap::new());
+    /// Forgets what groups have committed for these topics, which are no more. It is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit): some of it may be forgotten then; call again.
+    pub(super) fn forget_topics(&self, topics: &[u128]) -> Result<()> {
+        let mut live = self.live.lock();
+        for &topic in topics {
+            for keys in live.keys_of_topic(topic).chunks(TOMBSTONES_AT_ONCE) {
+                let tombstones = keys.iter().map(|key| Record::tombstone(key.as_slice()));
+                self.partition().append_all(tombstones)?;
+            }
+            live.forget_topic(topic);
         }
-        self.groups.get_mut(name).expect("it was just put there")
-    }
-
-    /// Takes in one record. Kinds that this version does not know are somebody else's.
-    fn take(&mut self, entry: EntryRef<'_>) {
-        let key = entry.key().unwrap_or_default();
-        if split_key(key).is_some_and(|(of_kind, ..)| of_kind != kind::GROUP_POSITION) {
-            return;
-        }
-        let decoded = GroupPosition::decode(key).ok().zip(match entry.value() {
-            Some(value) => decode_group_position(value)
-                .map(|(next, _)| Some(next))
-                .ok(),
-            None => Some(None),
-        });
-        let Some((
-            GroupPosition {
-                group,
-                topic,
-                partition,
-            },
-            next,
-        )) = decoded
-        else {
-            // The batch is sound, so this is not rot, but it is not what a commit looks like either.
-            self.damaged(Damage {
-                file: PathBuf::from(entry.position().to_string()),
-                byte: 0,
-            });
-            return;
-        };
-        let of_group = self.group(&group);
-        match next {
-            Some(next) => of_group.insert((topic, partition), Offset::new(next)),
-            None => of_group.remove(&(topic, partition)),
-        };
-    }
-
-    /// Forgets what may have been superseded by something that cannot be read. What comes later is certain again.
-    fn damaged(&mut self, damage: Damage) {
-        self.groups.clear();
-        self.damage.get_or_insert(damage);
+        drop(live);
+        self.sync()
     }
 }
 
-impl Damage {
-    fn error(&self) -> Error {
-        Error::corruption(&self.file, self.byte, None)
-    }
-}
+#[cfg(test)]
+mod tests;

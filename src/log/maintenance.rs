@@ -1,7 +1,5 @@
-//! The maintenance thread: syncs in the background, when a topic below `Power` asks for it.
+//! Maintenance: what is done beside appends and reads, by a thread of the log or by the host.
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -9,10 +7,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use super::inner::Inner;
 use crate::error::{Error, Result};
-use crate::partition::Partition;
-use crate::partition::home::{Home, Job};
+use crate::partition::agenda::Ring;
+use crate::partition::home::Home;
 
 /// Who does what is not part of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,51 +22,73 @@ pub enum Maintenance {
         /// How often it looks for what nobody asked for. (Nothing of that kind exists yet.)
         every: Duration,
     },
-    /// Nobody but who appends: a sync that bytes demand is done inline, and one that only time demands
-    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets) waits for the next call of
-    /// [`Log::sync`](crate::Log::sync) or `close`. For programs and tests that want no thread; the default in memory.
+    /// Nobody but the host: a sync that bytes demand is done inline, by who appends or commits; what time demands
+    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets), and making the files of committed offsets
+    /// smaller, waits for the next call of [`Log::maintain`](crate::Log::maintain). For programs and tests that want no thread;
+    /// the default in memory.
     Manual,
+}
+
+/// What a pass of maintenance did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MaintenanceReport {
+    /// Segment files that were removed because nothing in them is kept any longer.
+    pub segments_deleted: u64,
+    /// Segment files that were rewritten without what was superseded; several become one.
+    pub segments_compacted: u64,
+    /// Bytes that the files of the log take less than before.
+    pub bytes_freed: u64,
+    /// There is more to do: call again.
+    pub more: bool,
+}
+
+impl Inner {
+    /// One pass, now.
+    pub(super) fn maintain(&self) -> Result<MaintenanceReport> {
+        self.home.check_open()?;
+        self.held.check()?;
+        self.home.agenda.healthy()?;
+        let due = self.home.agenda.run_due();
+        let mut report = MaintenanceReport::default();
+        let ledger = self.ledger.maintain(&mut report);
+        due.and(ledger)?;
+        self.home.agenda.healthy()?;
+        Ok(report)
+    }
 }
 
 /// The thread, once there is one.
 #[derive(Default)]
 pub(super) struct Worker {
-    running: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+    running: Mutex<Option<(Sender<Ring>, JoinHandle<()>)>>,
 }
 
 impl Worker {
     /// Starts the thread if it is not running.
-    pub(super) fn start(&self, home: &Home) -> Result<()> {
+    pub(super) fn start(&self, home: &Arc<Home>) -> Result<()> {
         let mut running = self.running.lock();
         if running.is_some() {
             return Ok(());
         }
-        let (jobs, inbox) = unbounded();
-        let clock = Arc::clone(&home.clock);
+        let (bell, rings) = unbounded();
+        let of = Arc::clone(home);
         let thread = thread::Builder::new()
             .name("thalweg-maintenance".into())
-            .spawn(move || {
-                Rounds {
-                    inbox,
-                    clock,
-                    due: BTreeMap::new(),
-                    asked: 0,
-                }
-                .run();
-            })
+            .spawn(move || look_after(&of, &rings))
             .map_err(|e| Error::io("start a thread for", &home.root, e))?;
-        home.set_jobs(jobs.clone());
-        *running = Some((jobs, thread));
+        home.agenda.serve(bell.clone());
+        *running = Some((bell, thread));
         Ok(())
     }
 
     /// Ends the thread and waits for it; what it was asked for and did not do yet is left to the caller.
     pub(super) fn stop(&self) {
-        let Some((jobs, thread)) = self.running.lock().take() else {
+        let Some((bell, thread)) = self.running.lock().take() else {
             return;
         };
-        // If it is gone already, there is nobody to tell; its panic was reported when it happened.
-        let _ = jobs.send(Job::Stop);
+        // If it is gone already, there is nobody to tell.
+        let _ = bell.send(Ring::Stop);
         let _ = thread.join();
     }
 
@@ -78,59 +98,19 @@ impl Worker {
     }
 }
 
-/// What the thread does: jobs as they come, and those with a time when it is due.
-struct Rounds {
-    inbox: Receiver<Job>,
-    clock: Arc<dyn Clock>,
-    /// By due time on [`Clock::elapsed`], then in the order asked.
-    due: BTreeMap<(Duration, u64), Partition>,
-    asked: u64,
-}
-
-impl Rounds {
-    fn run(mut self) {
-        loop {
-            let job = match self.until_due() {
-                Some(wait) => match self.inbox.recv_timeout(wait) {
-                    Ok(job) => Some(job),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                },
-                None => match self.inbox.recv() {
-                    Ok(job) => Some(job),
-                    Err(_) => return,
-                },
-            };
-            match job {
-                Some(Job::Stop) => return,
-                Some(Job::SyncNow(partition)) => sync(&partition),
-                Some(Job::SyncWithin(partition, time)) => {
-                    self.asked += 1;
-                    let at = self.clock.elapsed().saturating_add(time);
-                    self.due.insert((at, self.asked), partition);
-                }
-                None => {}
+/// What the thread does: what is due, when it is due. Errors are told by those whom they concern: a failed sync has poisoned its
+/// partition, and a pass that failed is tried again by who asks for one.
+fn look_after(home: &Home, rings: &Receiver<Ring>) {
+    loop {
+        let rung = match home.agenda.until_due() {
+            Some(wait) => rings.recv_timeout(wait),
+            None => rings.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match rung {
+            Ok(Ring::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Ring::Sooner) | Err(RecvTimeoutError::Timeout) => {
+                let _ = home.agenda.run_due();
             }
-            self.sync_due();
         }
     }
-
-    fn until_due(&self) -> Option<Duration> {
-        let (at, _) = self.due.first_key_value()?.0;
-        Some(at.saturating_sub(self.clock.elapsed()))
-    }
-
-    fn sync_due(&mut self) {
-        while let Some(entry) = self.due.first_entry() {
-            if entry.key().0 > self.clock.elapsed() {
-                return;
-            }
-            sync(&entry.remove());
-        }
-    }
-}
-
-/// A failed sync has poisoned its partition, which tells whoever writes next. A panic ends this job and nothing else.
-fn sync(partition: &Partition) {
-    let _ = catch_unwind(AssertUnwindSafe(|| partition.sync()));
 }

@@ -39,7 +39,7 @@ pub(crate) use inner::check_topic_name;
 pub(crate) use ledger::{Commit, Ledger, PartitionKey};
 
 pub use builder::{LogBuilder, OnCorruption};
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, MaintenanceReport};
 pub use policy::{Compaction, Partitioner, Retention, RetentionTime};
 pub use settings::{TopicConfig, TopicSettings};
 pub use topic::Topic;
@@ -187,8 +187,29 @@ impl Log {
     /// # Errors
     ///
     /// The first that a partition gives; the others are synced all the same, unless the lock on the directory was lost.
+    /// [`Error::Panicked`] if background work panicked since this was last asked: call again.
     pub fn sync(&self) -> Result<()> {
         self.inner.sync()
+    }
+
+    /// One bounded pass of maintenance, now: the syncs that time demands ([`Durability::Interval`](crate::Durability::Interval))
+    /// and that are due, the sync of committed offsets, and superseded ones removed where that pays. For hosts without a thread
+    /// ([`Maintenance::Manual`]) the only way to have this done; with one it may be called all the same.
+    ///
+    /// ```
+    /// let log = thalweg::Log::in_memory();
+    /// let report = log.maintain()?;
+    /// assert_eq!(report.segments_compacted, 0); // there was nothing to do
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`], [`Error::Closed`]; [`Error::Panicked`] if background work panicked since this was last asked;
+    /// [`Error::Corruption`] if committed offsets cannot be read, which are then all kept; the first that a partition gives, the
+    /// others are seen to all the same.
+    pub fn maintain(&self) -> Result<MaintenanceReport> {
+        self.inner.maintain()
     }
 
     /// Syncs everything, marks the log as closed in order, and gives up the lock. Other handles then answer
@@ -197,9 +218,16 @@ impl Log {
     /// # Errors
     ///
     /// [`Error::Closed`] if it was; the first that a partition gives. The log is closed in any case; it is then checked when
-    /// it is opened again.
+    /// it is opened again. [`Error::Panicked`] if background work panicked: everything is synced then, and closed in order.
     pub fn close(self) -> Result<()> {
         self.inner.close()
+    }
+
+    /// What the thread of a log does when its time has come, and no more.
+    #[cfg(feature = "testing")]
+    pub(crate) fn do_what_is_due(&self) -> Result<()> {
+        self.check_open()?;
+        self.inner.home.agenda.run_due()
     }
 
     /// Ends as a process does that dies. Other handles then answer `Closed`.

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::builder::{OnCorruption, Options, RecoveryProgress};
 use super::catalogue::CatalogueFile;
 use super::config;
 use super::held::Held;
-use super::inner::{Inner, Known};
+use super::inner::{Inner, Known, Topics};
 use super::ledger::{self, Ledger};
 use super::maintenance::Worker;
 use super::root::{Access, Root};
@@ -56,8 +56,9 @@ pub(super) fn open(
         on_suspect_tail: options.on_suspect_tail,
         read_only: access == Access::ReadOnly,
     });
-    let ledger = Ledger::open(&root.dir, &home, &mut found.report)?;
-    let topics = found.open_topics(&home, &options, &mut checked)?;
+    let topics = Topics::default();
+    let ledger = Ledger::open(&root.dir, &home, &topics, &mut found.report)?;
+    *topics.write() = found.open_topics(&home, &options, &mut checked)?;
     if access == Access::ReadOnly {
         found.report.add(Finding::new(FindingKind::MayBeBehind));
     }
@@ -68,7 +69,7 @@ pub(super) fn open(
         held: Arc::clone(&root.held),
         access,
         catalogue: Mutex::new(found.catalogue),
-        topics: RwLock::new(topics),
+        topics,
         ledger,
         report: found.report,
         partitioners: options.partitioners,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Partition;
 use super::reader::Cursor;
+use super::segments::Segments;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, EntryRef, View};
 use crate::error::{Error, Result};
@@ -98,12 +99,27 @@ impl Partition {
     ///
     /// As [`get`](Partition::get).
     pub fn offset_for_time(&self, time: Timestamp) -> Result<Option<Offset>> {
-        let end = self.inner.progress.end();
-        let segments = self.inner.segments();
+        loop {
+            let end = self.inner.progress.end();
+            let segments = self.inner.segments();
+            match self.look_for_time(&segments, end, time) {
+                // They were replaced while they were looked at.
+                Err(_) if self.inner.segments().swaps != segments.swaps => {}
+                found => return found,
+            }
+        }
+    }
+
+    fn look_for_time(
+        &self,
+        segments: &Segments,
+        end: Offset,
+        time: Timestamp,
+    ) -> Result<Option<Offset>> {
         let from = segments.holding(segments.log_start).unwrap_or(0);
         let mut cursor = self.cursor(Offset::new(segments.log_start));
         for at in from..segments.slots.len() {
-            let segment = cursor.open_at(&segments, at)?;
+            let segment = cursor.open_at(segments, at)?;
             if segment.seal().is_some_and(|seal| {
                 let accumulator = &seal.footer.accumulator;
                 accumulator.last_append.max(accumulator.max_event) < time.as_millis()

@@ -1,14 +1,12 @@
 //! What the partitions of one open log share, and what they ask of the log above them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 
-use super::Partition;
+use super::agenda::Agenda;
 use super::settings::OnSuspectTail;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -31,7 +29,7 @@ pub(crate) struct Home {
     pub(crate) read_only: bool,
     pub(crate) tails: Arc<TailBudget>,
     encoders: Mutex<Vec<Encoder>>,
-    jobs: OnceLock<Sender<Job>>,
+    pub(crate) agenda: Agenda,
     closed: AtomicBool,
 }
 
@@ -67,13 +65,6 @@ pub(crate) trait Owner: Send + Sync {
     fn settle(&self) -> Result<()>;
 }
 
-/// Work for the maintenance thread.
-pub(crate) enum Job {
-    SyncNow(Partition),
-    SyncWithin(Partition, Duration),
-    Stop,
-}
-
 /// What a [`Home`] is made of.
 pub(crate) struct HomeParts {
     pub(crate) ground: Ground,
@@ -95,6 +86,7 @@ impl Home {
     pub(crate) fn new(parts: HomeParts) -> Arc<Home> {
         Arc::new(Home {
             ground: parts.ground,
+            agenda: Agenda::new(Arc::clone(&parts.clock)),
             clock: parts.clock,
             evidence: parts.evidence,
             log: parts.log,
@@ -103,7 +95,6 @@ impl Home {
             read_only: parts.read_only,
             tails: TailBudget::new(TAIL_BYTES),
             encoders: Mutex::new(Vec::with_capacity(KEPT_ENCODERS)),
-            jobs: OnceLock::new(),
             closed: AtomicBool::new(false),
         })
     }
@@ -119,16 +110,6 @@ impl Home {
         } else {
             Ok(())
         }
-    }
-
-    /// Background work goes there from now on. Without it, partitions do it inline.
-    pub(crate) fn set_jobs(&self, jobs: Sender<Job>) {
-        let _ = self.jobs.set(jobs);
-    }
-
-    /// `false`: nobody takes it, so the caller does it.
-    pub(crate) fn hand_over(&self, job: Job) -> bool {
-        self.jobs.get().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
     /// An encoder, with the memory it had.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::place::Place;
 use crate::error::{Error, Result};
 use crate::format::names;
-use crate::format::root::Manifest;
+use crate::format::root::{Manifest, Swap};
 use crate::format::slots::SlotFile;
 use crate::segment::Ground;
 use crate::slotted::SlottedFile;
@@ -19,6 +19,36 @@ pub(crate) struct Stored {
     /// One of its two copies could not be read.
     pub(crate) lost_slot: bool,
     file: Option<SlottedFile>,
+    /// Files, by base and generation, that may still be there although others took their place, or that never became live.
+    pub(crate) debris: Vec<SegmentName>,
+    /// The one that is being made, and not live yet.
+    pub(crate) making: Option<SegmentName>,
+    /// No name with a greater generation was ever given to a file that this process made.
+    given: u32,
+}
+
+/// Base and generation.
+pub(crate) type SegmentName = (u64, u32);
+
+impl Stored {
+    /// A generation above every one that was live, or stands in the directory: no name that was live is used again.
+    pub(crate) fn next_generation(&mut self, ground: &Ground, place: &Place) -> Result<u32> {
+        let dir = &place.dir;
+        let entries = ground.storage.read_dir(dir);
+        let entries = entries.map_err(|e| Error::io("list", dir, e))?;
+        let names = entries
+            .iter()
+            .filter_map(|entry| names::parse_segment_name(&entry.name));
+        let highest = names.map(|(_, generation)| generation).max().unwrap_or(0);
+        let highest = highest
+            .max(self.manifest.highest_generation)
+            .max(self.given);
+        self.given = highest.checked_add(1).ok_or(Error::LimitExceeded {
+            setting: "generation",
+            limit: u64::from(u32::MAX),
+        })?;
+        Ok(self.given)
+    }
 }
 
 pub(crate) fn path(place: &Place) -> PathBuf {
@@ -38,6 +68,7 @@ pub(crate) fn read(ground: &Ground, place: &Place) -> Result<Stored> {
         generation: slotted.generation,
         lost_slot: slotted.bad_other,
         file: Some(file),
+        ..Stored::default()
     })
 }
 
@@ -71,5 +102,32 @@ pub(crate) fn write(
     };
     stored.generation = file.generation();
     stored.manifest = manifest;
+    Ok(())
+}
+
+/// From now on `live` has the place of `replaced`: durable when this returns. The directory was synced since the last removal.
+///
+/// Raising the highest generation would make live what else lies around below it, so all of that is named as replaced too.
+pub(crate) fn swap(
+    ground: &Ground,
+    place: &Place,
+    stored: &mut Stored,
+    replaced: &[SegmentName],
+    live: SegmentName,
+) -> Result<()> {
+    let mut manifest = stored.manifest.clone();
+    manifest.highest_generation = manifest.highest_generation.max(live.1);
+    let mut names = replaced.to_vec();
+    names.extend(&stored.debris);
+    names.extend(stored.making.filter(|&making| making != live));
+    manifest.swap = Some(Swap {
+        replaced: names,
+        live,
+    });
+    write(ground, place, stored, manifest)?;
+    stored.debris.extend(replaced);
+    if stored.making == Some(live) {
+        stored.making = None;
+    }
     Ok(())
 }

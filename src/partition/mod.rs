@@ -3,9 +3,12 @@
 //! * [`append`], [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
 //! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
-//! * [`home`] is what the partitions of a log share, [`segments`] the list of files, [`manifest`] what was removed from it.
+//! * [`pass`] puts one segment in the place of several, without the records that nobody wants any more.
+//! * [`home`] is what the partitions of a log share, [`agenda`] what is done beside appends and reads, [`segments`] the list of
+//!   files, [`manifest`] what was removed from it.
 //! * [`retire`] is the end, when the topic is deleted.
 
+pub(crate) mod agenda;
 mod append;
 mod classify;
 mod damage;
@@ -13,6 +16,7 @@ pub(crate) mod entries;
 mod examine;
 pub(crate) mod home;
 mod manifest;
+pub(crate) mod pass;
 pub(crate) mod place;
 pub(crate) mod progress;
 mod quarantine;
@@ -46,12 +50,13 @@ mod tests;
 
 use examine::Found;
 use home::{Home, Owner};
+use manifest::Stored;
 use place::Place;
 use progress::Progress;
 use report::RecoveryReport;
 use segments::Segments;
 use settings::Settings;
-use writer::{Desk, Health, Writer};
+use writer::{Desk, Health, Rear, Writer};
 
 /// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
@@ -85,7 +90,13 @@ pub(crate) struct Inner {
     settings: RwLock<Arc<Settings>>,
     segments: RwLock<Arc<Segments>>,
     pub(crate) progress: Progress,
+    /// Held for a whole pass over the sealed segments, before any other lock: nothing else removes or replaces them meanwhile.
+    pass: Mutex<()>,
     writer: Mutex<Writer>,
+    /// Locked after the writer, if both are.
+    manifest: Mutex<Stored>,
+    /// Of the manifest that is known to be durable, 0 if there is none.
+    manifest_generation: AtomicU64,
     gate: sync::Gate,
     /// As the writer's, to be looked at without its lock.
     life: AtomicU64,
@@ -106,6 +117,12 @@ impl Inner {
     /// The segments as they are now. Take the visible end first: what it covers is in the snapshot then.
     pub(crate) fn segments(&self) -> Arc<Segments> {
         Arc::clone(&self.segments.read())
+    }
+
+    fn change_manifest(&self, stored: Stored) {
+        self.manifest_generation
+            .store(stored.generation, Ordering::Release);
+        *self.manifest.lock() = stored;
     }
 
     fn change_segments(&self, change: impl FnOnce(&mut Segments)) {
@@ -146,19 +163,23 @@ impl Partition {
         settings: Settings,
         report: &mut RecoveryReport,
     ) -> Result<Partition> {
-        let found = examine::examine(&place, &home, &settings, None, report)?;
+        let mut found = examine::examine(&place, &home, &settings, None, report)?;
         // Below `Power` everything found is visible; at `Power` what is durable, until recovery has made the rest so.
         let end = if settings.below_power() || found.work.is_none() || home.read_only {
             found.next
         } else {
             found.durable
         };
+        let manifest = std::mem::take(&mut found.manifest);
         let used = place.used;
         let settings = Arc::new(settings);
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
             progress: Progress::new(end, found.durable),
             segments: RwLock::new(Arc::new(found.segments.clone())),
+            pass: Mutex::default(),
+            manifest_generation: AtomicU64::new(manifest.generation),
+            manifest: Mutex::new(manifest),
             writer: Mutex::new(Writer::of(found, used, Arc::clone(&settings))),
             place,
             home,
@@ -197,6 +218,7 @@ impl Partition {
 
     /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
     pub(crate) fn close(&self) -> Result<bool> {
+        let _alone = self.inner.pass.lock();
         let mut writer = self.inner.writer.lock();
         match &writer.health {
             Health::Sound => {}
@@ -289,6 +311,15 @@ impl Partition {
         inner.begin_segment(&mut writer, &inner.settings())
     }
 
+    /// Bytes of the last segment.
+    pub(crate) fn last_segment_len(&self) -> u64 {
+        match &self.inner.writer.lock().rear {
+            Rear::Active(active) => active.len,
+            Rear::Resting { len, .. } => *len,
+            Rear::Closed(_) => 0,
+        }
+    }
+
     /// Runs recovery for this partition alone, after [`Error::Poisoned`]; the rest of the log goes on. The report says what
     /// was cut, or that the partition is damaged and refuses appends; it is empty if nothing had to be done. Records whose append
     /// was [`Error::Indeterminate`] are there afterwards, and seen, or not there.
@@ -300,6 +331,7 @@ impl Partition {
     pub fn recover(&self) -> Result<RecoveryReport> {
         let inner = &*self.inner;
         let mut report = RecoveryReport::default();
+        let _alone = inner.pass.lock();
         let mut writer = inner.writer.lock();
         inner.check_there()?; // under the lock: who closes the log, or deletes the topic, takes it too
         inner.home.evidence.held()?;
@@ -321,7 +353,12 @@ impl Partition {
         found.spare_below(inner.progress.end().get(), &place, &mut report);
         inner.gate.forget_failure();
         let end = found.next;
-        inner.change_segments(|segments| *segments = found.segments.clone());
+        inner.change_manifest(std::mem::take(&mut found.manifest));
+        inner.change_segments(|segments| {
+            let swaps = segments.swaps + 1;
+            *segments = found.segments.clone();
+            segments.swaps = swaps;
+        });
         *writer = Writer {
             life,
             before,
@@ -343,7 +380,6 @@ impl Writer {
             last_append: found.last_append,
             health: found.health,
             work: found.work,
-            manifest: found.manifest,
             used,
             tail: None,
             synced: 0,

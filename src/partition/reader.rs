@@ -27,6 +27,8 @@ pub(crate) struct Cursor {
     rest: Option<Chunk>,
     /// Blocks to read into again; one consumer's readers share them. `None` for a single read.
     spares: Option<Arc<Spares>>,
+    /// Of the list of segments that `here` is from.
+    swaps: u64,
 }
 
 struct Here {
@@ -56,6 +58,7 @@ impl Partition {
             here: None,
             rest: None,
             spares,
+            swaps: 0,
         }
     }
 }
@@ -118,24 +121,45 @@ impl Cursor {
     }
 
     fn fill(&mut self, limit: u64, max_bytes: usize) -> Result<Option<Chunk>> {
-        self.inner.check_there()?;
-        let end = self.inner.progress.end().get(); // before the snapshot, see above
-        let segments = self.inner.segments();
+        loop {
+            self.inner.check_there()?;
+            let end = self.inner.progress.end().get(); // before the snapshot, see above
+            let segments = self.inner.segments();
+            match self.fill_from(&segments, end, limit, max_bytes) {
+                Err(_) if self.is_outdated(&segments) => self.here = None,
+                filled => return filled,
+            }
+        }
+    }
+
+    /// Were segments of this snapshot replaced meanwhile? Then their files may be gone, and what stands in them stands elsewhere.
+    fn is_outdated(&self, segments: &Segments) -> bool {
+        self.inner.segments().swaps != segments.swaps
+    }
+
+    fn fill_from(
+        &mut self,
+        segments: &Segments,
+        end: u64,
+        limit: u64,
+        max_bytes: usize,
+    ) -> Result<Option<Chunk>> {
         if self.next < segments.log_start {
-            return Err(self.out_of_range(&segments, end));
+            return Err(self.out_of_range(segments, end));
         }
         let stop = end.min(limit);
         loop {
             if self.next >= stop {
                 return Ok(None);
             }
-            if !self.stand(&segments, end)? {
+            if !self.stand(segments, end)? {
                 continue; // it went on over a gap
             }
             let here = self.here.as_mut().expect("a place to stand on");
             let want = Want {
                 offset: self.next,
                 position: here.position,
+                by_index: here.by_index,
                 end: stop,
                 bytes: max_bytes.clamp(1, WINDOW),
             };
@@ -147,7 +171,7 @@ impl Cursor {
                 &want,
                 self.spares.as_deref(),
             ) {
-                Ok(Got { chunk, position }) => {
+                Ok(Some(Got { chunk, position })) => {
                     here.position = position;
                     here.by_index = false;
                     here.reach = None;
@@ -156,9 +180,17 @@ impl Cursor {
                     }
                     return Ok(Some(chunk));
                 }
+                Ok(None) => self.pass_by(end),
                 Err(damage) => self.not_read(damage)?,
             }
         }
+    }
+
+    /// Nothing is left of the segment from here on.
+    fn pass_by(&mut self, end: u64) {
+        let here = self.here.take().expect("a place to stand on");
+        let last = here.segment.seal().and_then(|seal| seal.footer.last);
+        self.next = last.map_or(end, |last| last + 1).min(end);
     }
 
     /// A place that came from an index is looked up again without it, before anything is called damaged.
@@ -176,6 +208,10 @@ impl Cursor {
 
     /// Stands on the segment that holds the next offset. `false`: there is a gap, and the next offset has moved behind it.
     fn stand(&mut self, segments: &Segments, end: u64) -> Result<bool> {
+        if self.swaps != segments.swaps {
+            self.swaps = segments.swaps;
+            self.here = None; // it may be the place of another segment now
+        }
         if let Some(here) = &self.here {
             let holds = match here.segment.seal() {
                 Some(seal) => seal.footer.last.is_some_and(|last| self.next <= last),
@@ -239,8 +275,14 @@ impl Cursor {
         if offset < segments.log_start {
             return Err(self.out_of_range(&segments, end));
         }
-        if offset >= end || !self.stand(&segments, end).map_err(|e| self.told(e))? {
+        if offset >= end {
             return Ok(None);
+        }
+        match self.stand(&segments, end) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(_) if self.is_outdated(&segments) => return self.read_one(offset),
+            Err(e) => return Err(e),
         }
         if let Some(chunk) = self.read_guessed(&segments, offset) {
             return Ok(Some(chunk));
@@ -272,10 +314,13 @@ impl Cursor {
         let Some(at) = holding.filter(|&at| segments.slots[at].base <= self.next) else {
             return Ok(segments.log_start); // a gap before the first segment: nothing stands in it
         };
-        let segment = self.open_at(&segments, at)?;
-        Ok(segment
-            .floor_offset(&self.inner.home.ground, self.next)?
-            .max(segments.log_start))
+        let opened = self.open(&segments, at);
+        let floor =
+            opened.and_then(|segment| segment.floor_offset(&self.inner.home.ground, self.next));
+        match floor {
+            Err(_) if self.is_outdated(&segments) => self.stretch_start(),
+            floor => Ok(floor?.max(segments.log_start)),
+        }
     }
 
     /// The segment at a place of the list.

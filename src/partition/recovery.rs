@@ -24,6 +24,7 @@ use crate::format::footer::FOOTER_LEN;
 use crate::format::wire::Seed;
 use crate::io::{File, OpenMode, write_full};
 use crate::segment::active::ActiveSegment;
+use crate::segment::rewrite;
 use crate::segment::scan::{Stream, sound};
 use crate::slotted::{remove_if_there, sync_parent};
 
@@ -84,7 +85,7 @@ impl Inner {
     fn do_work(&self, writer: &mut Writer, work: &mut Work) -> Result<()> {
         self.home.evidence.open_number()?; // 1
         self.owner.settle()?;
-        super::manifest::settle(&self.home.ground, &mut writer.manifest)?;
+        super::manifest::settle(&self.home.ground, &mut self.manifest.lock())?;
         if let Some(cut) = &work.cut {
             quarantine::keep_aside(&self.home, cut)?; // 2
             let file = self.open_for_write(&cut.file)?;
@@ -111,6 +112,7 @@ impl Inner {
     fn remove_leftovers(&self, leftovers: &[PathBuf]) -> Result<()> {
         let storage = &*self.home.ground.storage;
         for path in leftovers {
+            remove_if_there(storage, &rewrite::index_beside(path))?;
             remove_if_there(storage, path)?;
         }
         match leftovers.first() {

@@ -8,6 +8,7 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Inner;
 use super::segments::Slot;
@@ -267,9 +268,10 @@ impl Inner {
             old.header.prev_link,
             gap,
         )?;
-        header.generation = self.next_generation(writer)?;
-        let live = (header.base, header.generation);
         let ground = &self.home.ground;
+        let mut manifest = self.manifest.lock();
+        header.generation = manifest.next_generation(ground, &self.place)?;
+        let live = (header.base, header.generation);
         let stream = old.stream_start.unwrap_or_else(|| writer.stream_of_life());
         let stream = stream + SEGMENT_HEADER_LEN as u64;
         let active = ActiveSegment::create(
@@ -280,14 +282,12 @@ impl Inner {
             settings.timestamps,
             stream,
         )?;
-        let mut manifest = writer.manifest.manifest.clone();
-        manifest.highest_generation = live.1;
-        manifest.swap = Some(crate::format::root::Swap {
-            replaced: vec![(old.base(), old.header.generation)],
-            live,
-        });
-        super::manifest::write(ground, &self.place, &mut writer.manifest, manifest)?;
-        let _ = ground.storage.remove_file(old.path()); // left over otherwise, and removed at the next opening
+        let replaced = [(old.base(), old.header.generation)];
+        super::manifest::swap(ground, &self.place, &mut manifest, &replaced, live)?;
+        self.manifest_generation
+            .store(manifest.generation, Ordering::Release);
+        drop(manifest);
+        let _ = ground.storage.remove_file(old.path()); // left over otherwise, and removed by a later swap or opening
         self.change_segments(|segments| {
             segments
                 .slots
@@ -295,25 +295,5 @@ impl Inner {
         });
         self.install(writer, active);
         Ok(())
-    }
-
-    /// Above the manifest's, and above every name in the directory: no name that was live is used again.
-    fn next_generation(&self, writer: &Writer) -> Result<u32> {
-        let dir = &self.place.dir;
-        let entries = self
-            .home
-            .ground
-            .storage
-            .read_dir(dir)
-            .map_err(|e| Error::io("list", dir, e))?;
-        let names = entries
-            .iter()
-            .filter_map(|entry| crate::format::names::parse_segment_name(&entry.name));
-        let highest = names.map(|(_, generation)| generation).max().unwrap_or(0);
-        let highest = highest.max(writer.manifest.manifest.highest_generation);
-        highest.checked_add(1).ok_or(Error::LimitExceeded {
-            setting: "generation",
-            limit: u64::from(u32::MAX),
-        })
     }
 }

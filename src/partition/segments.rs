@@ -36,6 +36,8 @@ pub(crate) struct Segments {
     /// Offset after the last record, where recovery left a gap behind it that no segment records yet.
     pub(crate) gap_from: Option<u64>,
     pub(crate) tail: Option<Arc<Tail>>,
+    /// How often segments of this list were replaced by others with the same records.
+    pub(crate) swaps: u64,
 }
 
 impl Slot {
@@ -52,6 +54,13 @@ impl Slot {
     }
 
     pub(crate) fn of(segment: Arc<Segment>) -> Slot {
+        let slot = Slot::replacing(segment);
+        let _ = slot.linked.set(());
+        slot
+    }
+
+    /// Of a segment that took the place of others. Whether it follows the one before it is looked at as it was for them.
+    pub(crate) fn replacing(segment: Arc<Segment>) -> Slot {
         let slot = Slot {
             base: segment.base(),
             generation: segment.header.generation,
@@ -61,7 +70,6 @@ impl Slot {
             expected: OnceLock::new(),
         };
         let _ = slot.segment.set(segment);
-        let _ = slot.linked.set(());
         slot
     }
 

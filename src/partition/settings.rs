@@ -21,7 +21,8 @@ use crate::record::Record;
 /// Below `Power` an append waits now and then all the same: for a sync when 16 MiB are un-synced, and when a segment is full. If
 /// that sync fails, the append is [`Error::Indeterminate`](crate::Error::Indeterminate) or
 /// [`Error::Poisoned`](crate::Error::Poisoned), though its record may be seen already. The `time` of `Interval` is kept by the
-/// log's thread: under [`Maintenance::Manual`](crate::Maintenance::Manual) only `bytes` counts.
+/// log's thread: under [`Maintenance::Manual`](crate::Maintenance::Manual) it is as good as the host's calls of
+/// [`Log::maintain`](crate::Log::maintain), and `bytes` is kept all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {

@@ -15,7 +15,7 @@ use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::home::Job;
+use super::agenda::Chore;
 use super::settings::Durability;
 use super::writer::{Health, Mark, POINT_EVERY, Rear, Writer};
 use super::{Inner, Partition};
@@ -336,16 +336,27 @@ impl Inner {
         if dirty { self.begin_sync() } else { Ok(None) }
     }
 
-    /// Hands a sync to the maintenance thread.
+    /// Leaves a sync to others: to the thread, which does it soon, or after `within` to whoever then looks after what is due.
     pub(crate) fn ask(&self, within: Option<std::time::Duration>) -> bool {
-        let Some(inner) = self.this.upgrade() else {
-            return false;
-        };
-        let partition = Partition { inner, _open: None };
-        self.home.hand_over(match within {
-            Some(within) => Job::SyncWithin(partition, within),
-            None => Job::SyncNow(partition),
+        let chore: std::sync::Weak<dyn Chore> = self.this.clone();
+        match within {
+            Some(within) => self.home.agenda.ask(&chore, within),
+            None => return self.home.agenda.ask_thread(&chore),
+        }
+        true
+    }
+}
+
+/// A sync in the background. A failed one has poisoned the partition, which tells whoever writes next.
+impl Chore for Inner {
+    fn run(&self) -> Result<()> {
+        self.sync_all().inspect_err(|_| {
+            self.writer.lock().sync_asked = false; // it may be asked for again
         })
+    }
+
+    fn whose(&self) -> String {
+        format!("the sync of {}", self.place.at)
     }
 }
 

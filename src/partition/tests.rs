@@ -75,16 +75,16 @@ impl Owner for Topic {
     }
 }
 
-struct Bench {
-    storage: Memory,
+pub(super) struct Bench {
+    pub(super) storage: Memory,
     known: Arc<Known>,
     used: Arc<AtomicBool>,
     settings: Settings,
-    mode: ReadMode,
+    pub(super) mode: ReadMode,
 }
 
 impl Bench {
-    fn new(settings: Settings) -> Bench {
+    pub(super) fn new(settings: Settings) -> Bench {
         let storage = Memory::new();
         storage.create_dir(Path::new("/log")).unwrap();
         storage.create_dir(Path::new("/log/t")).unwrap();
@@ -99,11 +99,11 @@ impl Bench {
         }
     }
 
-    fn dir() -> PathBuf {
+    pub(super) fn dir() -> PathBuf {
         PathBuf::from("/log/t/0")
     }
 
-    fn open(&self) -> (Partition, RecoveryReport) {
+    pub(super) fn open(&self) -> (Partition, RecoveryReport) {
         let storage: Arc<dyn Storage> = Arc::new(self.storage.clone());
         let home = Home::new(HomeParts {
             ground: Ground::new(storage, 8, self.mode),
@@ -153,7 +153,7 @@ impl Bench {
     }
 }
 
-fn small() -> Settings {
+pub(super) fn small() -> Settings {
     Settings {
         segment_bytes: 700,
         index_interval: 100,

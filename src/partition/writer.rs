@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use super::Inner;
 use super::examine::Work;
-use super::manifest::Stored;
 use super::settings::{Durability, Settings};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
@@ -38,7 +37,6 @@ pub(crate) struct Writer {
     pub(crate) health: Health,
     /// What recovery left to do before the first write.
     pub(crate) work: Option<Work>,
-    pub(crate) manifest: Stored,
     pub(crate) used: bool,
     /// The ring of newest bytes while somebody reads there, as in the list of segments.
     pub(crate) tail: Option<Arc<Tail>>,
@@ -169,7 +167,7 @@ impl Writer {
             offset: self.next,
             accumulator,
             journal_position: 0,
-            manifest_generation: self.manifest.generation,
+            manifest_generation: inner.manifest_generation.load(Ordering::Acquire),
         })
     }
 }
@@ -359,8 +357,8 @@ impl Inner {
         }
     }
 
-    /// Asks the maintenance thread, once until it begins. Without one, `Interval` is as good as the host's calls, and the
-    /// bytes are kept here.
+    /// Leaves it to the thread or, what time demands, to the host's calls; once until it begins. Without a thread the bytes are
+    /// kept here.
     #[cold]
     fn ask_for_sync(&self, writer: &mut Writer, within: Option<Duration>) -> After {
         if writer.sync_asked {

@@ -8,7 +8,9 @@
 //! * [`Segment`] is the file as readers see it; [`active::ActiveSegment`] is the writer's side of the last one.
 //! * [`read`] turns a place in a segment into a checked [`chunk::Chunk`] of record batches.
 //! * [`scan`] is what recovery reads with: it stops at the first byte that is not right, and can look behind it.
-//! * [`spare`] keeps blocks to read into again, [`tail`] the newest bytes in memory, [`index`] knows the way, [`guess`] a shorter one, [`handle`] keeps the number of
+//! * [`rewrite`], which reads with [`whole`], makes one sealed file of several, without the records that nobody wants any more.
+//! * [`spare`] keeps blocks to read into again, [`tail`] the newest bytes in memory, [`index`] knows the way, [`guess`] a shorter
+//!   one, [`handle`] keeps the number of
 //!   open files low.
 
 pub(crate) mod active;
@@ -18,9 +20,11 @@ pub(crate) mod handle;
 pub(crate) mod index;
 mod locate;
 pub(crate) mod read;
+pub(crate) mod rewrite;
 pub(crate) mod scan;
 pub(crate) mod spare;
 pub(crate) mod tail;
+pub(crate) mod whole;
 
 use std::io;
 use std::ops::Range;

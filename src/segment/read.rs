@@ -31,6 +31,8 @@ pub(crate) struct Want {
     pub(crate) offset: u64,
     /// Where a batch begins that holds it, or one before that.
     pub(crate) position: u64,
+    /// An index says so. Where offsets are missing this must be seen to be true, or a wrong index would skip records.
+    pub(crate) by_index: bool,
     /// First offset that is not wanted: the visible end, or the end of a range.
     pub(crate) end: u64,
     /// How many bytes to take at once, if the first batch is not larger.
@@ -74,34 +76,42 @@ pub(crate) fn check(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
     Ok(header)
 }
 
-/// Reads what is wanted, into one of these blocks if one is free.
+/// Reads what is wanted, into one of these blocks if one is free; `None` if nothing from there on is left in a segment without
+/// some of its records.
 pub(crate) fn read(
     ground: &Ground,
     segment: &Segment,
     tail: Option<&Tail>,
     want: &Want,
     spares: Option<&Spares>,
-) -> Result<Got, Damage> {
+) -> Result<Option<Got>, Damage> {
     let ask = want.bytes.max(batch::HEADER_LEN);
+    let by_index = want.by_index;
     let mut bytes = ask;
     let mut want = *want;
     let mut hop = true;
     // Where the way begins, and whether any of it was taken on trust.
-    let (mut start, mut trusted) = (want.position, false);
+    let first = want.position;
+    let (mut start, mut trusted) = (first, false);
     loop {
         let want = &mut want;
         let window = Window::take(ground, segment, tail, want.position, bytes, spares)
             .map_err(|why| lost_window(segment, want, bytes, why))?;
         let walk = walk(segment, want, window.block.bytes(), hop);
         match walk.stop {
-            _ if !walk.whole.is_empty() => return Ok(got(segment, want, window, &walk)),
-            Stop::Unpack(header) => match unpack(segment, &window.block, walk.whole.end, &header) {
-                Ok(block) => return Ok(unpacked(segment, want, block, walk.whole.end, header)),
-                Err(why) => return Err(lost_batch(segment, want, walk.whole.end, header, why)),
-            },
+            _ if !walk.whole.is_empty() => return Ok(Some(got(segment, want, window, &walk))),
+            Stop::Unpack(header) => {
+                let at = walk.whole.end;
+                let unpacked = match unpack(segment, &window.block, at, &header) {
+                    Ok(block) => Ok(Some(unpacked(segment, want, block, at, header))),
+                    Err(why) => Err(lost_batch(segment, want, at, header, why)),
+                };
+                return unpacked;
+            }
             // It lies further on: what was passed over is not read again.
             Stop::Flaw(Flaw::Short(needed)) if window.full && needed <= MAX_NEED => {
                 trusted |= walk.hopped;
+                want.by_index &= walk.whole.end == 0;
                 want.position += walk.whole.end as u64;
                 bytes = needed.max(ask);
             }
@@ -109,7 +119,9 @@ pub(crate) fn read(
             Stop::Flaw(_) if walk.hopped || trusted => {
                 (hop, trusted) = (false, false);
                 (want.position, bytes) = (start, ask);
+                want.by_index = by_index && start == first;
             }
+            Stop::Flaw(Flaw::Short(_)) if is_end(segment, want, walk.whole.end) => return Ok(None),
             Stop::Flaw(Flaw::Body(header, why)) => {
                 return Err(lost_batch(segment, want, walk.whole.end, header, why));
             }
@@ -120,7 +132,7 @@ pub(crate) fn read(
                     lost,
                     ..
                 } if lost.is_empty() => {
-                    want.position = behind;
+                    (want.position, want.by_index) = (behind, false);
                     (start, bytes, hop) = (behind, ask, true);
                 }
                 damage => return Err(damage),
@@ -138,6 +150,14 @@ pub(crate) fn read(
     }
 }
 
+/// Do the batches of a segment without some of its records end here?
+fn is_end(segment: &Segment, want: &Want, at: usize) -> bool {
+    let end = want.position + at as u64;
+    segment
+        .seal()
+        .is_some_and(|seal| seal.footer.sparse && seal.data_end == end)
+}
+
 /// Looks for one offset at a place that was guessed. `None` says nothing but that it was not found there.
 pub(crate) fn read_guessed(
     ground: &Ground,
@@ -149,6 +169,7 @@ pub(crate) fn read_guessed(
     let mut want = Want {
         offset,
         position: guess.position,
+        by_index: false,
         end: offset + 1,
         bytes: guess.bytes,
     };
@@ -261,12 +282,13 @@ enum Stop {
 }
 
 fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
-    let (mut at, hopped) = if hop {
+    let sparse = segment.seal().is_some_and(|seal| seal.footer.sparse);
+    // Where offsets are missing, a header that lies about them would be passed over unseen, and its records with it.
+    let (mut at, hopped) = if hop && !sparse {
         pass_over(segment, want, bytes)
     } else {
         (0, false)
     };
-    let sparse = segment.seal().is_some_and(|seal| seal.footer.sparse);
     let mut start = at;
     let mut next = want.offset;
     let mut found = false;
@@ -303,7 +325,7 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
         let follows = if found {
             first == next || sparse && first > next
         } else {
-            first <= next || sparse
+            first <= next || sparse && !(want.by_index && at == 0)
         };
         if !follows {
             return stop(Stop::Flaw(Flaw::Header(Why::Corrupt)));

@@ -239,18 +239,15 @@ impl TestLog {
     /// Time passes: clock and time-outs move on by `by`, what is due then is done, and in [`blocking`](Self::blocking) mode those
     /// who wait look again. It takes no time. What fails of that which is due, such as a sync, is told as on disk: to whoever writes
     /// to the partition next.
-    ///
-    /// (In this version nothing is due at a time yet: what [`Durability::Interval`](crate::Durability::Interval) and commits leave
-    /// un-synced stays so until its bytes are enough, or [`Log::sync`].)
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
         self.do_what_is_due();
     }
 
-    /// What a thread of the log does on disk when its time has come: everything of that kind belongs here. No error is told, as
-    /// that thread tells none.
-    #[expect(clippy::unused_self, reason = "nothing is due at a time yet")]
-    fn do_what_is_due(&self) {}
+    /// What a thread of the log does on disk when its time has come. No error is told, as that thread tells none.
+    fn do_what_is_due(&self) {
+        let _ = self.log().do_what_is_due();
+    }
 
     /// The process or the machine dies, here and now, and the log is opened again; the report says what opening found, as
     /// [`Log::recovery`] does.

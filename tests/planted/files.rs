@@ -1,12 +1,13 @@
 //! Scenarios about whole files: those that are left over, those that are not, and the lock.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thalweg::testing::Disk;
-use thalweg::{Durability, Error, FindingKind};
+use thalweg::{Durability, Error, FindingKind, Log, Offset, Positions, TopicPartition};
 
 use crate::forge;
-use crate::ground::{assert_whole, begin, files, fill, found, killed, open, partition};
+use crate::ground::{assert_whole, begin, files, fill, found, killed, open, partition, powerless};
 
 /// Generation 1 of a segment file, by the name of generation 0.
 fn next_generation(path: &std::path::Path) -> PathBuf {
@@ -80,4 +81,37 @@ pub(crate) fn a_second_opening_is_refused_before_it_writes() {
         second.map(drop)
     );
     fill(&orders, 3, 4);
+}
+
+/// Commits of forty groups with long names, which are worth a pass.
+fn commit_all(log: &Log, at: &TopicPartition, next: u64) {
+    for n in 0..40 {
+        let group = log.group(&format!("{}{n}", "g".repeat(30_000)));
+        let mut group = group.subscribe([at.topic()]).join().expect("a member");
+        let _ = group.poll(Duration::ZERO).expect("nothing fails"); // it has its partitions then
+        let next = Positions::from_iter([at.at(Offset::new(next))]);
+        group.commit_at(&next).expect("nothing fails");
+    }
+}
+
+/// Committed offsets before a gap are rewritten, and rewritten again when they are superseded: what follows the gap still follows.
+pub(crate) fn what_was_rewritten_twice_is_followed_as_before() {
+    let disk = Disk::new();
+    let (log, orders) = begin(&disk, Durability::Process);
+    fill(&orders, 0, 5);
+    let at = orders.topic_partition();
+    commit_all(&log, &at, 1);
+    log.maintain().expect("nothing fails");
+    commit_all(&log, &at, 2); // lost
+    let disk = powerless(&disk);
+    let log = open(&disk).expect("the log opens");
+    for next in [3, 4, 5] {
+        commit_all(&log, &at, next);
+        log.maintain().expect("nothing fails");
+    }
+    let log = open(&killed(&disk)).expect("the log opens");
+    assert!(log.recovery().is_empty(), "{:?}", log.recovery());
+    let group = log.group(&format!("{}7", "g".repeat(30_000)));
+    let committed = group.committed().expect("the ledger is sound");
+    assert_eq!(committed.next(&at), Some(Offset::new(5)));
 }

@@ -163,3 +163,19 @@ pub(crate) fn a_poisoned_partition_is_not_closed_in_order() {
         "a partition that only failed to sync is called damaged: {next:?}"
     );
 }
+
+/// A group goes on where it committed, and what it committed is there.
+pub(crate) fn a_durable_commit_stands_behind_its_records() {
+    let disk = Disk::new();
+    let (log, orders) = begin(&disk, Durability::Process);
+    fill(&orders, 0, 5);
+    let topic = orders.topic_partition();
+    let mut group = log.group("g").subscribe([topic.topic()]).join().unwrap();
+    while !group.poll(std::time::Duration::ZERO).unwrap().is_empty() {}
+    group.commit_durable().expect("nothing fails");
+    let log = open(&powerless(&disk)).expect("the log opens");
+    let committed = log.group("g").committed().expect("the ledger is sound");
+    let next = committed.next(&topic).expect("it was durable");
+    assert_eq!(next.get(), 5);
+    assert_whole(&partition(&log, 0), 5);
+}

@@ -9,7 +9,7 @@ use crate::format::encoder::{Encoder, Place};
 use crate::format::epoch::{Epoch, EpochPartition, Routing, WriteState};
 use crate::format::extension::{Extension, ProducerTag, RecordExtension};
 use crate::format::index::{BLOOM, Index, KEYS, OffsetEntry, TimeEntry, encode_blocks};
-use crate::format::ledger::{self, GroupPosition, encode_group_position, kind};
+use crate::format::ledger::{self, GroupPosition, kind, put_group_position};
 use crate::format::root::{
     Catalogue, CatalogueEntry, FormatFile, Manifest, Swap, TopicState, feature,
 };
@@ -335,14 +335,17 @@ fn ledger_segment() -> Vec<u8> {
     let mut encoder = Encoder::new();
     encoder.start();
     let position = GroupPosition {
-        group: "kitchen".into(),
+        group: "kitchen",
         topic: TOPIC,
         partition: 0,
     };
-    let value = encode_group_position(7, NOW.cast_signed());
-    encoder.push(&Record::new(position.encode(), value));
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    position.put(&mut key);
+    put_group_position(&mut value, 7, NOW.cast_signed());
+    encoder.push(&Record::new(key, value));
     for kind in kind::PRODUCER..=kind::LAST + 1 {
-        let key = ledger::encode_key(kind, 0, b"key");
+        let mut key = Vec::new();
+        ledger::put_key(&mut key, kind, 0, b"key");
         encoder.push(&Record::new(key, "value"));
     }
     encoder.finish(Codec::None).unwrap();

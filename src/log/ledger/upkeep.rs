@@ -1,0 +1,194 @@
+//! The ledger's upkeep: commits made durable behind the records that they speak of, and superseded ones removed.
+//!
+//! Within a second of a commit, and when it is asked for:
+//!
+//! 1. the partitions that were committed since the last time are synced
+//! 2. then the ledger is: a commit that reaches the disk speaks of records that did
+//! 3. the last segment is rolled if it is worth rewriting
+//! 4. if enough was sealed since the last pass, all sealed segments are rewritten with the newest record of each key alone
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::super::maintenance::MaintenanceReport;
+use super::live::Live;
+use super::{Ledger, PartitionKey};
+use crate::error::Result;
+use crate::partition::Partition;
+use crate::partition::agenda::Chore;
+use crate::partition::pass::{Pass, file_len, runs};
+use crate::segment::Segment;
+use crate::segment::rewrite::Packing;
+use crate::segment::whole::{Candidate, each_record};
+
+/// From a commit to the sync that covers it.
+const SYNC_WITHIN: Duration = Duration::from_secs(1);
+/// So much is un-synced at most, about: then who commits syncs, or the thread does it at once.
+const UNSYNCED_LIMIT: u64 = 4 << 20;
+/// The last segment is rolled when it is so large; and so much must have been sealed, at least, before it is rewritten.
+const WORTH_REWRITING: u64 = 1 << 20;
+
+/// What the upkeep remembers.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Bytes that were sealed and not rewritten when a pass failed: the thread does not try again before there are more.
+    failed_at: Option<u64>,
+}
+
+/// Where the newest record of each key is, and whether it is a tombstone.
+type Newest = HashMap<Vec<u8>, (u64, bool)>;
+
+impl Ledger {
+    /// After a commit was stored. `true`: so much is un-synced that the caller syncs, when it has released the lock.
+    pub(super) fn ask_for_sync(&self, live: &mut Live) -> bool {
+        if !live.asked {
+            live.asked = true;
+            self.home.agenda.ask(&self.chore(), SYNC_WITHIN);
+        }
+        if live.unsynced < UNSYNCED_LIMIT || live.hurried {
+            return false;
+        }
+        live.hurried = self.home.agenda.ask_thread(&self.chore());
+        !live.hurried
+    }
+
+    fn chore(&self) -> Weak<dyn Chore> {
+        self.this.clone()
+    }
+
+    /// Steps 1 and 2, for every commit that was stored before. If records cannot be made durable, neither are the commits that
+    /// speak of them.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let mut live = self.live.lock();
+        let dirty: Vec<PartitionKey> = live.dirty.drain().collect();
+        (live.unsynced, live.asked, live.hurried) = (0, false, false);
+        drop(live);
+        let mut partitions: Vec<Partition> =
+            dirty.iter().filter_map(|&key| self.data(key)).collect();
+        partitions.sort_by_key(Partition::topic_partition); // so that a simulation does the same each time
+        if !planted!(COMMIT_DURABLE_BEFORE_DATA) {
+            Partition::sync_many(&partitions)
+                .inspect_err(|_| self.live.lock().dirty.extend(&dirty))?; // 1
+        }
+        self.partition().sync() // 2
+    }
+
+    /// All there is to do now, whether it is due or not.
+    pub(crate) fn maintain(&self, report: &mut MaintenanceReport) -> Result<()> {
+        self.keep_up(true, report)
+    }
+
+    fn keep_up(&self, asked_for: bool, report: &mut MaintenanceReport) -> Result<()> {
+        let mut done = self.upkeep.lock();
+        let synced = self.sync();
+        let rolled = synced.and_then(|()| self.roll_if_large());
+        let fresh = self.fresh_bytes()?;
+        let again = asked_for
+            || done
+                .failed_at
+                .is_none_or(|at| fresh >= at + WORTH_REWRITING);
+        let compacted = if fresh > WORTH_REWRITING && again {
+            let compacted = self.compact(report);
+            done.failed_at = compacted.is_err().then_some(fresh);
+            compacted
+        } else {
+            Ok(())
+        };
+        rolled.and(compacted)
+    }
+
+    /// Step 3.
+    fn roll_if_large(&self) -> Result<()> {
+        let partition = self.partition();
+        if partition.last_segment_len() >= WORTH_REWRITING {
+            partition.roll()?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of sealed segments that no pass has seen, unless there are too few of them beside those that one has: then 0.
+    fn fresh_bytes(&self) -> Result<u64> {
+        let sealed = self.partition().sealed()?;
+        let rewritten = |segment: &&Arc<Segment>| segment.seal().is_some_and(|s| s.footer.sparse);
+        let (old, fresh): (Vec<_>, Vec<_>) = sealed.iter().partition(rewritten);
+        let sum = |segments: Vec<&Arc<Segment>>| segments.into_iter().map(|s| file_len(s)).sum();
+        let (old, fresh): (u64, u64) = (sum(old), sum(fresh));
+        Ok(if fresh > old { fresh } else { 0 })
+    }
+
+    /// Step 4: the newest record of each key is kept, of every kind. Of a key whose newest record is a tombstone nothing is left,
+    /// since everything older is in this pass: runs are rewritten in their order, so that what a tombstone hides goes before it.
+    fn compact(&self, report: &mut MaintenanceReport) -> Result<()> {
+        let pass = self.partition().begin_pass()?;
+        let sealed = pass.sealed()?;
+        let mut newest = Newest::new();
+        for segment in &sealed {
+            each_record(&self.home.ground, segment, |record| {
+                note(&mut newest, record);
+            })?;
+        }
+        for run in runs(&sealed) {
+            self.compact_run(&pass, &sealed[run], &newest, report)?;
+        }
+        Ok(())
+    }
+
+    fn compact_run(
+        &self,
+        pass: &Pass<'_>,
+        run: &[Arc<Segment>],
+        newest: &Newest,
+        report: &mut MaintenanceReport,
+    ) -> Result<()> {
+        if let [only] = run
+            && self.is_all_wanted(only, newest)?
+        {
+            return Ok(());
+        }
+        let mut keep = |record: Candidate<'_>| is_wanted(newest, record);
+        let swapped = pass.swap(run, Packing::Together, &mut keep)?;
+        report.segments_compacted += swapped.segments;
+        report.bytes_freed += swapped.before.saturating_sub(swapped.after);
+        Ok(())
+    }
+
+    /// Was this segment rewritten before, and nothing in it superseded since?
+    fn is_all_wanted(&self, segment: &Segment, newest: &Newest) -> Result<bool> {
+        let mut all = segment.seal().is_some_and(|seal| seal.footer.sparse);
+        if all {
+            each_record(&self.home.ground, segment, |record| {
+                all &= is_wanted(newest, record);
+            })?;
+        }
+        Ok(all)
+    }
+}
+
+fn note(newest: &mut Newest, record: Candidate<'_>) {
+    let Some(key) = record.key else { return };
+    let place = (record.offset, record.tombstone);
+    match newest.get_mut(key) {
+        Some(known) => *known = place,
+        None => {
+            newest.insert(key.to_vec(), place);
+        }
+    }
+}
+
+/// A record without a key supersedes nothing, and is superseded by nothing.
+fn is_wanted(newest: &Newest, record: Candidate<'_>) -> bool {
+    record
+        .key
+        .is_none_or(|key| newest.get(key) == Some(&(record.offset, false)))
+}
+
+impl Chore for Ledger {
+    fn run(&self) -> Result<()> {
+        self.keep_up(false, &mut MaintenanceReport::default())
+    }
+
+    fn whose(&self) -> String {
+        "the upkeep of committed offsets".to_owned()
+    }
+}

@@ -1,0 +1,294 @@
+//! A pass over the sealed segments: one takes the place of several, without the records that nobody wants any more.
+//!
+//! The order, which the crash tests walk through. Before step 2 the old files are the partition, after it the new one is; in
+//! between there is nothing:
+//!
+//! 1. the new file under its final name, synced; its directory, synced
+//! 2. the manifest with the swap, synced: the commit point
+//! 3. readers get the new list; who stands in an old file goes on in the new one
+//! 4. the old files are removed
+//! 5. the directory is synced; the swap stays in the manifest until the next one takes its place
+//!
+//! An error before step 2 changes nothing: the old files stay, and what was made is removed, now or at the next opening. The last
+//! segment is never touched, and no lock that appends or reads take is held while files are written or synced.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use super::manifest::{self, SegmentName};
+use super::segments::{Joint, Segments, Slot};
+use super::settings::MAX_SEGMENT_BYTES;
+use super::{Inner, Partition};
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::segment::rewrite::{self, Birth, Keep, Making, Packing, Rewrite};
+
+/// A pass that is under way: the only one in this partition.
+pub(crate) struct Pass<'p> {
+    inner: &'p Inner,
+    _alone: MutexGuard<'p, ()>,
+}
+
+/// What a swap did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swapped {
+    /// Segments that are there no more.
+    pub(crate) segments: u64,
+    /// Bytes that their files had, and that the new one has.
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+}
+
+impl Partition {
+    /// Begins a pass, after one that is under way.
+    ///
+    /// # Errors
+    ///
+    /// As an append: a partition that refuses those is not rewritten.
+    pub(crate) fn begin_pass(&self) -> Result<Pass<'_>> {
+        let inner = &*self.inner;
+        let alone = inner.pass.lock();
+        inner.make_ready(&mut inner.writer.lock())?;
+        Ok(Pass {
+            inner,
+            _alone: alone,
+        })
+    }
+
+    /// All segments but the last, in order, as they are now.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` if one cannot be opened, or does not follow the one before.
+    pub(crate) fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
+        let _alone = self.inner.pass.lock();
+        self.inner.sealed()
+    }
+}
+
+impl Inner {
+    fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
+        let snapshot = self.segments();
+        let slots = snapshot
+            .slots
+            .split_last()
+            .map_or(&[][..], |(_, rest)| rest);
+        let mut sealed: Vec<Arc<Segment>> = Vec::with_capacity(slots.len());
+        let (home, times) = (&self.home, self.settings().timestamps);
+        for slot in slots {
+            let segment = slot.open_sealed(&home.ground, &self.place, home.log, times)?;
+            if let Some(before) = sealed.last()
+                && !matches!(slot.joint(&segment, before), Joint::Whole)
+            {
+                return Err(Error::corruption(&slot.path, 0, None));
+            }
+            sealed.push(segment);
+        }
+        Ok(sealed)
+    }
+}
+
+impl Pass<'_> {
+    /// All segments but the last: those that can be rewritten.
+    pub(crate) fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
+        self.inner.sealed()
+    }
+
+    /// Rewrites a run of segments that [`sealed`](Self::sealed) gave to one.
+    pub(crate) fn swap(
+        &self,
+        run: &[Arc<Segment>],
+        packing: Packing,
+        keep: &mut Keep<'_>,
+    ) -> Result<Swapped> {
+        let inner = self.inner;
+        self.go_on()?;
+        let made = self
+            .make(run, packing, keep)
+            .and_then(|new| self.go_on().map(|()| new));
+        let new = match made {
+            Ok(new) => new,
+            Err(e) => {
+                self.clear_making();
+                return Err(e);
+            }
+        };
+        let live = name_of(&new);
+        let replaced: Vec<SegmentName> = run.iter().map(|segment| name_of(segment)).collect();
+        self.commit(&replaced, live)?; // 2
+        let after = file_len(&new);
+        inner.change_segments(|segments| put_in_place(segments, &replaced, new)); // 3
+        self.remove_debris()?; // 4, 5
+        Ok(Swapped {
+            segments: replaced.len() as u64,
+            before: run.iter().map(|segment| file_len(segment)).sum(),
+            after,
+        })
+    }
+
+    /// May this pass go on? Between the steps a log is closed, or its directory taken away.
+    fn go_on(&self) -> Result<()> {
+        self.inner.home.check_open()?;
+        self.inner.home.evidence.held()
+    }
+
+    /// Step 1.
+    fn make(
+        &self,
+        run: &[Arc<Segment>],
+        packing: Packing,
+        keep: &mut Keep<'_>,
+    ) -> Result<Arc<Segment>> {
+        let inner = self.inner;
+        let (ground, place) = (&inner.home.ground, &inner.place);
+        let birth = Birth {
+            generation: self.next_generation(run)?,
+            open_number: inner.home.evidence.open_number()?,
+            created_ms: inner.home.clock.now().as_millis(),
+            salt: ground.storage.random() as u64,
+        };
+        let settings = inner.settings();
+        let making = Making {
+            ground,
+            dir: &place.dir,
+            at: &place.at,
+            timestamps: settings.timestamps,
+            index_interval: settings.index_interval,
+            packing,
+        };
+        let mut new = Rewrite::create(&making, rewrite::header_for(run, &birth))?;
+        for segment in run {
+            self.go_on()?;
+            new.copy(segment, keep)?;
+        }
+        let new = new.finish(run)?;
+        ground
+            .handles
+            .sync_dir(&place.dir)
+            .map_err(|e| self.stop(Error::failed_sync(&place.dir, e)))?;
+        Ok(Arc::new(new))
+    }
+
+    /// Of the new file, which is known to be in the making from here on.
+    fn next_generation(&self, run: &[Arc<Segment>]) -> Result<u32> {
+        let inner = self.inner;
+        let base = run.first().map_or(0, |segment| segment.base());
+        let mut stored = inner.manifest.lock();
+        let generation = stored.next_generation(&inner.home.ground, &inner.place)?;
+        let unfinished = stored.making.replace((base, generation));
+        stored.debris.extend(unfinished); // of a pass that panicked
+        Ok(generation)
+    }
+
+    /// Step 2.
+    fn commit(&self, replaced: &[SegmentName], live: SegmentName) -> Result<()> {
+        let inner = self.inner;
+        let mut stored = inner.manifest.lock();
+        let swapped = manifest::swap(
+            &inner.home.ground,
+            &inner.place,
+            &mut stored,
+            replaced,
+            live,
+        );
+        inner
+            .manifest_generation
+            .store(stored.generation, Ordering::Release);
+        drop(stored);
+        match swapped {
+            // It may be there or not: recovery finds out which, and until then nothing is removed.
+            Err(e @ Error::Indeterminate { .. }) => Err(self.stop(e)),
+            Err(e) => {
+                self.clear_making();
+                Err(e)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// What has failed may be on the medium or not, so nothing more is promised here until recovery.
+    fn stop(&self, cause: Error) -> Error {
+        let mut writer = self.inner.writer.lock();
+        self.inner.stop(&mut writer, Arc::new(cause))
+    }
+
+    /// The file in the making will not be used.
+    fn clear_making(&self) {
+        let mut stored = self.inner.manifest.lock();
+        let making = stored.making.take();
+        stored.debris.extend(making);
+        drop(stored);
+        let _ = self.remove_debris(); // the next swap names what is left, and removes it
+    }
+
+    /// Steps 4 and 5. What cannot be removed now is removed by the next pass, or when the log is opened again.
+    fn remove_debris(&self) -> Result<()> {
+        let inner = self.inner;
+        let (ground, place) = (&inner.home.ground, &inner.place);
+        inner.home.evidence.held()?;
+        let debris = inner.manifest.lock().debris.clone();
+        let gone = debris.iter().filter(|&&(base, generation)| {
+            let slot = Slot::named(place, base, generation);
+            rewrite::remove(ground, &slot.path).is_ok()
+        });
+        let gone: Vec<SegmentName> = gone.copied().collect();
+        ground
+            .handles
+            .sync_dir(&place.dir)
+            .map_err(|e| self.stop(Error::failed_sync(&place.dir, e)))?;
+        let mut stored = inner.manifest.lock();
+        stored.debris.retain(|name| !gone.contains(name));
+        Ok(())
+    }
+}
+
+/// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first,
+/// and the file is not too large.
+pub(crate) fn runs(sealed: &[Arc<Segment>]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (at, segment) in sealed.iter().enumerate() {
+        let len = file_len(segment);
+        let joins = runs.last().is_some_and(|run| {
+            let (first, before) = (&sealed[run.start], &sealed[at - 1]);
+            let end = segment
+                .seal()
+                .map_or(u64::MAX, |seal| seal.footer.next_base);
+            segment.header.expected == segment.base()
+                && before.seal().map(|seal| seal.footer.next_base) == Some(segment.base())
+                && u32::try_from(end - first.base()).is_ok()
+                && bytes + len <= MAX_SEGMENT_BYTES
+        });
+        if let Some(run) = runs.last_mut().filter(|_| joins) {
+            run.end = at + 1;
+        } else {
+            runs.push(at..at + 1);
+            bytes = 0;
+        }
+        bytes += len;
+    }
+    runs
+}
+
+pub(crate) fn file_len(segment: &Segment) -> u64 {
+    segment.seal().map_or(0, |seal| seal.footer.file_len())
+}
+
+fn name_of(segment: &Segment) -> SegmentName {
+    (segment.base(), segment.header.generation)
+}
+
+/// One change of the list: no reader sees both, or neither.
+fn put_in_place(segments: &mut Segments, replaced: &[SegmentName], new: Arc<Segment>) {
+    let is_replaced = |slot: &Arc<Slot>| replaced.contains(&(slot.base, slot.generation));
+    let at = segments.slots.iter().position(is_replaced).unwrap_or(0);
+    segments.slots.retain(|slot| !is_replaced(slot));
+    segments.slots.insert(at, Arc::new(Slot::replacing(new)));
+    segments.swaps += 1;
+}
+
+#[cfg(test)]
+mod tests;
