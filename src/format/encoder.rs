@@ -49,10 +49,12 @@ pub(crate) struct Encoder {
     ext: Vec<u8>,
     extension: Extension,
     count: u32,
-    sparse: bool,
-    last_delta: u32,
     times: Times,
-    finished: Finished,
+    /// As far as it is known: the lengths once finished, the rest once placed.
+    header: BatchHeader,
+    header_crc: u32,
+    /// Where the body begins in its buffer.
+    body_start: usize,
 }
 
 /// The event times of a batch.
@@ -66,17 +68,6 @@ struct Times {
     missing: bool,
 }
 
-/// What `finish` found out.
-#[derive(Clone, Copy, Debug, Default)]
-struct Finished {
-    codec: Codec,
-    body_start: usize,
-    body_len: u32,
-    body_crc: u32,
-    header_crc: u32,
-    header: Option<BatchHeader>,
-}
-
 impl Encoder {
     #[cfg(test)]
     pub(crate) fn new() -> Encoder {
@@ -88,10 +79,8 @@ impl Encoder {
         self.plain.resize(ROOM, 0);
         self.extension = Extension::default();
         self.count = 0;
-        self.sparse = false;
-        self.last_delta = 0;
         self.times = Times::default();
-        self.finished = Finished::default();
+        self.header = BatchHeader::default();
     }
 
     /// Begins a sparse batch: each record is given its offset, by [`push_copy`](Encoder::push_copy).
@@ -101,7 +90,7 @@ impl Encoder {
     )]
     pub(crate) fn start_sparse(&mut self) {
         self.start();
-        self.sparse = true;
+        self.header.sparse = true;
     }
 
     /// Appends one record.
@@ -111,7 +100,7 @@ impl Encoder {
     )]
     #[inline(always)]
     pub(crate) fn push(&mut self, record: &Record<'_>) {
-        if record.timestamp().is_some() || !record.headers().is_empty() || self.sparse {
+        if record.timestamp().is_some() || !record.headers().is_empty() || self.header.sparse {
             return self.push_extended(record, &[]);
         }
         // Key and value are all that most records have: these few steps are worth being apart.
@@ -124,7 +113,7 @@ impl Encoder {
             put_bytes(&mut self.plain, value);
         }
         self.times.missing = true;
-        self.last_delta = self.count;
+        self.header.last_delta = self.count;
         self.count = self.count.saturating_add(1);
     }
 
@@ -132,7 +121,7 @@ impl Encoder {
     #[inline(never)]
     pub(crate) fn push_extended(&mut self, record: &Record<'_>, extension: &[u8]) {
         assert!(
-            !self.sparse,
+            !self.header.sparse,
             "the records of a sparse batch are given their offsets"
         );
         let headers = record.headers();
@@ -160,7 +149,7 @@ impl Encoder {
     )]
     pub(crate) fn push_copy(&mut self, delta: u32, record: &RawRecord, body: &[u8]) {
         assert!(
-            self.count == 0 || delta > self.last_delta,
+            self.count == 0 || delta > self.header.last_delta,
             "records are copied in the order of their offsets"
         );
         let headers = record.headers.of(body);
@@ -187,8 +176,8 @@ impl Encoder {
     /// Bytes of the body: uncompressed while records are pushed, as stored once finished.
     #[inline]
     pub(crate) fn body_len(&self) -> usize {
-        if self.finished.body_len > 0 {
-            return usize::try_from(self.finished.body_len).unwrap_or(usize::MAX);
+        if self.header.body_len > 0 {
+            return usize::try_from(self.header.body_len).unwrap_or(usize::MAX);
         }
         self.plain.len().saturating_sub(self.plain_start())
     }
@@ -234,15 +223,12 @@ impl Encoder {
 
     /// As it was last placed.
     pub(crate) fn header_crc(&self) -> u32 {
-        self.finished.header_crc
+        self.header_crc
     }
 
     /// The header, as it was last placed.
     pub(crate) fn placed(&self) -> &BatchHeader {
-        self.finished
-            .header
-            .as_ref()
-            .expect("a batch is placed before it is written")
+        &self.header
     }
 
     /// Bytes of memory that it keeps.
@@ -260,18 +246,20 @@ impl Encoder {
         let plain_len = self.check_len()?;
         let start = self.plain_start();
         self.put_prefix(start);
-        self.extension.max_event_time = self.max_event_time();
+        let max_event_time = self.max_event_time();
+        self.extension.max_event_time = max_event_time;
         self.extension.uncompressed_len = None;
-        self.finished = Finished {
-            codec: Codec::None,
-            body_start: start,
-            body_len: plain_len,
-            ..Finished::default()
-        };
+        self.body_start = start;
+        self.header.codec = Codec::None;
+        self.header.body_len = plain_len;
+        self.header.event_times = max_event_time.is_some();
+        if self.header.event_times && self.times.missing {
+            self.header.optional = MIXED_TIMES;
+        }
         if codec != Codec::None && self.pack(codec, start) {
             self.extension.uncompressed_len = Some(plain_len);
         }
-        self.finished.body_crc = crc(self.body());
+        self.header.body_crc = crc(self.body());
         Ok(())
     }
 
@@ -280,45 +268,30 @@ impl Encoder {
     /// May be called again for another place.
     pub(crate) fn place(&mut self, place: Place) -> &[u8] {
         assert!(
-            self.finished.body_len > 0,
+            self.header.body_len > 0,
             "a batch is finished before it is placed"
         );
         self.ext.clear();
-        self.extension.encode(&mut self.ext);
-        let header = self.header(&place);
+        if !self.extension.is_empty() {
+            self.extension.encode(&mut self.ext);
+        }
+        let header = &mut self.header;
+        header.base_delta = place.base_delta;
+        header.watermark_back = place.watermark_back;
+        header.append_ms = place.append_ms;
+        header.ext_len =
+            u16::try_from(self.ext.len()).expect("an extension has a few dozen bytes");
         let head = header.encode(&self.ext, Seed::new(place.salt, place.position));
-        self.finished.header_crc = stored_header_crc(&head).unwrap_or_default();
-        self.finished.header = Some(header);
-        let ext_at = self.finished.body_start.saturating_sub(self.ext.len());
+        self.header_crc = stored_header_crc(&head).unwrap_or_default();
+        let ext_at = self.body_start.saturating_sub(self.ext.len());
         let at = ext_at.saturating_sub(HEADER_LEN);
-        let buffer = match self.finished.codec {
+        let buffer = match header.codec {
             Codec::None => &mut self.plain,
             Codec::Lz4 | Codec::Zstd => &mut self.packed,
         };
         overwrite(buffer, ext_at, &self.ext);
         overwrite(buffer, at, &head);
         buffer.get(at..).unwrap_or_default()
-    }
-
-    fn header(&self, place: &Place) -> BatchHeader {
-        let event_times = self.times.base.is_some();
-        BatchHeader {
-            codec: self.finished.codec,
-            sparse: self.sparse,
-            event_times,
-            optional: if event_times && self.times.missing {
-                MIXED_TIMES
-            } else {
-                0
-            },
-            body_len: self.finished.body_len,
-            body_crc: self.finished.body_crc,
-            base_delta: place.base_delta,
-            last_delta: self.last_delta,
-            watermark_back: place.watermark_back,
-            append_ms: place.append_ms,
-            ext_len: u16::try_from(self.ext.len()).expect("an extension has a few dozen bytes"),
-        }
     }
 
     /// Attributes, offset, event time, key and value.
@@ -333,7 +306,7 @@ impl Encoder {
         attributes |= attributes_of(key, value);
         attributes |= if time.is_some() { EVENT_TIME } else { 0 };
         self.plain.push(attributes);
-        if self.sparse {
+        if self.header.sparse {
             varint::put(&mut self.plain, delta.into());
         }
         match time {
@@ -347,13 +320,13 @@ impl Encoder {
             put_bytes(&mut self.plain, part);
         }
         self.count = self.count.saturating_add(1);
-        self.last_delta = delta;
+        self.header.last_delta = delta;
     }
 
     /// Where the uncompressed body begins: count and base event time stand before the records, if at all.
     #[inline]
     fn plain_start(&self) -> usize {
-        let count = if self.sparse { COUNT_LEN } else { 0 };
+        let count = if self.header.sparse { COUNT_LEN } else { 0 };
         let time = if self.times.base.is_some() {
             TIME_LEN
         } else {
@@ -363,7 +336,7 @@ impl Encoder {
     }
 
     fn put_prefix(&mut self, start: usize) {
-        if self.sparse {
+        if self.header.sparse {
             overwrite(&mut self.plain, start, &self.count.to_le_bytes());
         }
         if let Some(base) = self.times.base {
@@ -395,18 +368,18 @@ impl Encoder {
             return false;
         }
         let len = self.packed.len().saturating_sub(ROOM);
-        self.finished.codec = codec;
-        self.finished.body_start = ROOM;
-        self.finished.body_len = u32::try_from(len).expect("compressed, it is smaller than before");
+        self.header.codec = codec;
+        self.body_start = ROOM;
+        self.header.body_len = u32::try_from(len).expect("compressed, it is smaller than before");
         true
     }
 
     fn body(&self) -> &[u8] {
-        let buffer = match self.finished.codec {
+        let buffer = match self.header.codec {
             Codec::None => &self.plain,
             Codec::Lz4 | Codec::Zstd => &self.packed,
         };
-        buffer.get(self.finished.body_start..).unwrap_or_default()
+        buffer.get(self.body_start..).unwrap_or_default()
     }
 }
 

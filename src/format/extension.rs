@@ -37,6 +37,11 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
+    /// It says nothing, and takes no bytes: nearly always.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Extension::default()
+    }
+
     /// How many bytes [`encode`](Extension::encode) appends.
     pub(crate) fn encoded_len(&self) -> usize {
         let field = |present: bool, len: usize| if present { len } else { 0 };
