@@ -244,19 +244,12 @@ impl Encoder {
     pub(crate) fn finish(&mut self, codec: Codec) -> Result<(), TooLarge> {
         assert!(self.count > 0, "a record batch holds at least one record");
         let plain_len = self.check_len()?;
-        let start = self.plain_start();
-        self.put_prefix(start);
-        let max_event_time = self.max_event_time();
-        self.extension.max_event_time = max_event_time;
-        self.extension.uncompressed_len = None;
-        self.body_start = start;
-        self.header.codec = Codec::None;
         self.header.body_len = plain_len;
-        self.header.event_times = max_event_time.is_some();
-        if self.header.event_times && self.times.missing {
-            self.header.optional = MIXED_TIMES;
+        self.body_start = self.plain_start();
+        if self.body_start < ROOM {
+            self.put_prefix();
         }
-        if codec != Codec::None && self.pack(codec, start) {
+        if codec != Codec::None && self.pack(codec) {
             self.extension.uncompressed_len = Some(plain_len);
         }
         self.header.body_crc = crc(self.body());
@@ -279,19 +272,21 @@ impl Encoder {
         header.base_delta = place.base_delta;
         header.watermark_back = place.watermark_back;
         header.append_ms = place.append_ms;
-        header.ext_len =
-            u16::try_from(self.ext.len()).expect("an extension has a few dozen bytes");
+        header.ext_len = u16::try_from(self.ext.len()).expect("an extension has a few dozen bytes");
         let head = header.encode(&self.ext, Seed::new(place.salt, place.position));
         self.header_crc = stored_header_crc(&head).unwrap_or_default();
-        let ext_at = self.body_start.saturating_sub(self.ext.len());
-        let at = ext_at.saturating_sub(HEADER_LEN);
+        let before = HEADER_LEN.saturating_add(self.ext.len());
+        let at = self.body_start.saturating_sub(before);
         let buffer = match header.codec {
             Codec::None => &mut self.plain,
             Codec::Lz4 | Codec::Zstd => &mut self.packed,
         };
-        overwrite(buffer, ext_at, &self.ext);
-        overwrite(buffer, at, &head);
-        buffer.get(at..).unwrap_or_default()
+        let batch = buffer.get_mut(at..).unwrap_or_default();
+        overwrite(batch, 0, &head);
+        if !self.ext.is_empty() {
+            overwrite(batch, HEADER_LEN, &self.ext);
+        }
+        batch
     }
 
     /// Attributes, offset, event time, key and value.
@@ -335,16 +330,18 @@ impl Encoder {
         ROOM.saturating_sub(count).saturating_sub(time)
     }
 
-    fn put_prefix(&mut self, start: usize) {
+    /// What stands before the records, and what header and extension say of it.
+    #[inline(never)]
+    fn put_prefix(&mut self) {
         if self.header.sparse {
-            overwrite(&mut self.plain, start, &self.count.to_le_bytes());
+            overwrite(&mut self.plain, self.body_start, &self.count.to_le_bytes());
         }
         if let Some(base) = self.times.base {
-            overwrite(
-                &mut self.plain,
-                ROOM.saturating_sub(TIME_LEN),
-                &base.to_le_bytes(),
-            );
+            let at = ROOM.saturating_sub(TIME_LEN);
+            overwrite(&mut self.plain, at, &base.to_le_bytes());
+            self.extension.max_event_time = Some(self.times.max);
+            self.header.event_times = true;
+            self.header.optional = if self.times.missing { MIXED_TIMES } else { 0 };
         }
     }
 
@@ -361,9 +358,10 @@ impl Encoder {
     }
 
     /// `false` if the body is better stored as it is.
-    fn pack(&mut self, codec: Codec, start: usize) -> bool {
+    #[inline(never)]
+    fn pack(&mut self, codec: Codec) -> bool {
         self.packed.resize(ROOM, 0);
-        let body = self.plain.get(start..).unwrap_or_default();
+        let body = self.plain.get(self.body_start..).unwrap_or_default();
         if !compress(codec, body, &mut self.packed) {
             return false;
         }

@@ -49,7 +49,7 @@ use progress::Progress;
 use report::RecoveryReport;
 use segments::Segments;
 use settings::Settings;
-use writer::{Desk, Health, Writer};
+use writer::{Health, Office, Writer};
 
 /// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
@@ -83,7 +83,7 @@ pub(crate) struct Inner {
     settings: RwLock<Arc<Settings>>,
     segments: RwLock<Arc<Segments>>,
     pub(crate) progress: Progress,
-    writer: Mutex<Writer>,
+    writer: Mutex<Office>,
     gate: sync::Gate,
     /// As the writer's, to be looked at without its lock.
     life: AtomicU64,
@@ -107,6 +107,17 @@ impl Inner {
     fn change_segments(&self, change: impl FnOnce(&mut Segments)) {
         let mut segments = self.segments.write();
         change(Arc::make_mut(&mut segments));
+    }
+
+    /// Puts what was just written into the ring of newest bytes, as long as somebody reads there.
+    #[inline(never)]
+    fn keep_newest(&self, tail: &mut Option<Arc<Tail>>, active: &ActiveSegment, bytes: &[u8]) {
+        if tail.as_ref().is_none_or(|tail| !tail.is_read()) {
+            self.change_tail(tail, active);
+        }
+        if let Some(tail) = tail {
+            tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
+        }
     }
 
     /// Gives up the ring that nobody reads, or begins one with what stands at the end; in the list of segments too.
@@ -155,7 +166,11 @@ impl Partition {
             this: Weak::clone(this),
             progress: Progress::new(end, found.durable),
             segments: RwLock::new(Arc::new(found.segments.clone())),
-            writer: Mutex::new(Writer::of(found, used, Arc::clone(&settings))),
+            writer: Mutex::new(Office {
+                writer: Writer::of(found, used),
+                encoder: Encoder::default(),
+                settings: Arc::clone(&settings),
+            }),
             place,
             home,
             owner,
@@ -290,10 +305,10 @@ impl Partition {
         inner.gate.forget_failure();
         let end = found.next;
         inner.change_segments(|segments| *segments = found.segments.clone());
-        *writer = Writer {
+        **writer = Writer {
             life,
             before,
-            ..Writer::of(found, place.used, settings)
+            ..Writer::of(found, place.used)
         };
         if matches!(writer.health, Health::Sound) {
             inner.finish_work(&mut writer)?;
@@ -304,7 +319,7 @@ impl Partition {
 }
 
 impl Writer {
-    fn of(found: Found, used: bool, settings: Arc<Settings>) -> Writer {
+    fn of(found: Found, used: bool) -> Writer {
         Writer {
             rear: found.rear,
             next: found.next,
@@ -320,10 +335,6 @@ impl Writer {
             sync_asked: false,
             life: 0,
             before: None,
-            desk: Some(Box::new(Desk {
-                encoder: Encoder::default(),
-                settings,
-            })),
         }
     }
 }
