@@ -37,21 +37,6 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    /// It says nothing, and takes no bytes: nearly always.
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Extension::default()
-    }
-
-    /// How many bytes [`encode`](Extension::encode) appends.
-    pub(crate) fn encoded_len(&self) -> usize {
-        let field = |present: bool, len: usize| if present { len } else { 0 };
-        field(self.uncompressed_len.is_some(), 6)
-            .saturating_add(field(self.producer.is_some(), 18))
-            .saturating_add(field(self.transaction.is_some(), 10))
-            .saturating_add(field(self.delete_horizon.is_some(), 10))
-            .saturating_add(field(self.max_event_time.is_some(), 10))
-    }
-
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         if let Some(len) = self.uncompressed_len {
             tlv::put(out, UNCOMPRESSED_LEN, &len.to_le_bytes());
@@ -180,7 +165,6 @@ mod tests {
         let mut bytes = Vec::new();
         full().encode(&mut bytes);
         assert_eq!(bytes.len(), MAX_EXTENSION_LEN);
-        assert_eq!(full().encoded_len(), MAX_EXTENSION_LEN);
         assert_eq!(Extension::decode(&bytes), Ok(full()));
     }
 

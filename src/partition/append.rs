@@ -6,7 +6,7 @@ use super::Partition;
 use super::settings::{Durability, Settings};
 use super::writer::{After, Office};
 use crate::error::{Error, Result};
-use crate::format::encoder::Encoder;
+use crate::format::encoder::{Encoder, TooLarge};
 use crate::offset::{Offset, Position};
 use crate::record::Record;
 
@@ -45,9 +45,9 @@ impl Partition {
             settings,
         } = &mut *office;
         inner.make_ready(writer)?;
-        encoder.start();
-        self.push(encoder, settings, record)?;
-        finish(encoder, settings)?;
+        settings.check_record(record, inner.place.at.topic())?; // a batch of one is smaller than that
+        let encoded = encoder.single(record, settings.compression.codec());
+        encoded.map_err(too_large)?;
         let first = inner.append_here(writer, encoder, settings)?;
         let after = inner.after_append(writer, settings);
         drop(office); // the next one may write while this one waits for its level
@@ -149,7 +149,8 @@ impl Partition {
         if records == 0 {
             return Ok((self.append_nothing(settings, expected)?, After::Nothing));
         }
-        finish(encoder, settings)?;
+        let finished = encoder.finish(settings.compression.codec());
+        finished.map_err(too_large)?;
         let (first, after) = self
             .inner
             .append(encoder, settings, expected.map(Offset::get))?;
@@ -195,12 +196,12 @@ fn is_small(record: &Record<'_>) -> bool {
     len(record.key()) + len(record.value()) <= SMALL_BYTES && record.headers().is_empty()
 }
 
-#[inline]
-fn finish(encoder: &mut Encoder, settings: &Settings) -> Result<()> {
-    let finished = encoder.finish(settings.compression.codec());
-    finished.map_err(|large| Error::RecordTooLarge {
+/// More than the format allows.
+#[cold]
+fn too_large(large: TooLarge) -> Error {
+    Error::RecordTooLarge {
         size: large.bytes,
         limit: large.limit,
         setting: "max_batch_bytes",
-    })
+    }
 }
