@@ -163,9 +163,12 @@ pub(crate) fn read_guessed(
     Some(got(segment, &want, window, &walk))
 }
 
-/// Where the first sound header begins, if its batch holds the offset or lies before it.
+/// Where the first header begins, if its batch can hold the offset or lie before it.
 fn first_batch(segment: &Segment, want: &Want, bytes: &[u8]) -> Option<usize> {
     let sync = batch::SYNC.to_le_bytes();
+    if bytes.starts_with(&sync) {
+        return Some(0); // guessed to the byte: it is checked where it is read
+    }
     let mut at = 0;
     loop {
         let rest = bytes.get(at..)?;
