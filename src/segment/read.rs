@@ -221,10 +221,11 @@ impl Window {
         } else {
             bytes
         };
-        let mut block = take_block(segment, spare, len);
+        let mut block = take_block(segment, spare);
         let into = Arc::get_mut(&mut block)
             .and_then(Block::owned_mut)
             .expect("a fresh block has one owner");
+        into.resize(len, 0);
         let copied = held > 0 && tail.is_some_and(|tail| tail.copy(stream, into));
         if !copied {
             into.resize(bytes, 0);
@@ -238,16 +239,16 @@ impl Window {
     }
 }
 
-/// A block of `len` bytes: the spare one if nobody holds it any more.
-fn take_block(segment: &Segment, spare: &mut Option<Arc<Block>>, len: usize) -> Arc<Block> {
+/// A block to read into: the spare one if nobody holds it any more. (A new one is empty, and grows to what is needed: memory that
+/// is asked for with zeros in it takes longer to get where it is little.)
+fn take_block(segment: &Segment, spare: &mut Option<Arc<Block>>) -> Arc<Block> {
     if let Some(mut block) = spare.take()
         && block.at() == &segment.at
-        && let Some(bytes) = Arc::get_mut(&mut block).and_then(Block::owned_mut)
+        && Arc::get_mut(&mut block).is_some_and(|block| block.owned_mut().is_some())
     {
-        bytes.resize(len, 0);
         return block;
     }
-    Arc::new(Block::owned(segment.at.clone(), vec![0; len]))
+    Arc::new(Block::owned(segment.at.clone(), Vec::new()))
 }
 
 /// How far a window was understood.
