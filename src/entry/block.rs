@@ -66,12 +66,12 @@ impl Block {
         }
     }
 
-    /// As [`owned_mut`](Self::owned_mut), for bytes of this partition.
-    pub(crate) fn reuse(&mut self, at: &TopicPartition) -> Option<&mut Vec<u8>> {
+    /// To be read into again, for bytes of this partition; `false` if that cannot be.
+    pub(crate) fn reuse(&mut self, at: &TopicPartition) -> bool {
         if self.at != *at {
             self.at = at.clone();
         }
-        self.owned_mut()
+        self.owned_mut().is_some()
     }
 }
 

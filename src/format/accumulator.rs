@@ -99,8 +99,8 @@ impl Accumulator {
 pub(crate) struct Running {
     /// All but the checksums that wait.
     through: Accumulator,
-    waiting: [u8; WAITING * BOTH_LEN],
-    /// Bytes of `waiting` in use.
+    waiting: [[u8; BOTH_LEN]; WAITING],
+    /// How many of them there are.
     used: usize,
 }
 
@@ -111,7 +111,7 @@ impl Running {
     pub(crate) fn from(through: Accumulator) -> Running {
         Running {
             through,
-            waiting: [0; WAITING * BOTH_LEN],
+            waiting: [[0; BOTH_LEN]; WAITING],
             used: 0,
         }
     }
@@ -128,12 +128,11 @@ impl Running {
     ) {
         self.through
             .count(records, append_ms, max_event, append_times);
-        let end = self.used.saturating_add(BOTH_LEN);
-        if let Some(place) = self.waiting.get_mut(self.used..end) {
-            place.copy_from_slice(&both(header_crc, body_crc));
+        if let Some(place) = self.waiting.get_mut(self.used) {
+            *place = both(header_crc, body_crc);
         }
-        self.used = end;
-        if end == self.waiting.len() {
+        self.used = self.used.saturating_add(1);
+        if self.used == WAITING {
             self.through = self.sum();
             self.used = 0;
         }
@@ -143,7 +142,7 @@ impl Running {
     pub(crate) fn sum(&self) -> Accumulator {
         let waiting = self.waiting.get(..self.used).unwrap_or_default();
         Accumulator {
-            crc: crc_onward(self.through.crc, waiting),
+            crc: crc_onward(self.through.crc, waiting.as_flattened()),
             ..self.through
         }
     }

@@ -25,7 +25,7 @@ const EVENT_TIMES: u8 = 1 << 4;
 const REQUIRED_BITS: u8 = CODEC_BITS | SPARSE | EVENT_TIMES;
 
 /// The fixed fields of a record batch. The field table is in the [module's documentation](super).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchHeader {
     pub(crate) codec: Codec,
     /// Records carry offset deltas, since compaction or repair removed some.
@@ -62,25 +62,35 @@ impl BatchHeader {
             self.append_ms < 1 << 48,
             "append times are checked where the clock is read"
         );
-        let [s0, s1] = SYNC.to_le_bytes();
-        let [t0, t1, t2, t3, t4, t5, _, _] = self.append_ms.to_le_bytes();
-        let [e0, e1] = self.ext_len.to_le_bytes();
-        let mut words = [
-            [s0, s1, self.required(), self.optional],
-            [0; 4],
-            self.body_len.to_le_bytes(),
-            self.body_crc.to_le_bytes(),
-            self.base_delta.to_le_bytes(),
-            self.last_delta.to_le_bytes(),
-            self.watermark_back.to_le_bytes(),
-            [t0, t1, t2, t3],
-            [t4, t5, e0, e1],
-        ];
-        let [first, crc, rest @ ..] = &mut words;
-        *crc = covered_crc(*first, rest.as_flattened(), ext, seed).to_le_bytes();
+        let run = self.covered();
+        let crc = seed.crc_at_once(&run, ext).to_le_bytes();
         let mut header = [0; HEADER_LEN];
-        header.copy_from_slice(words.as_flattened());
+        let (front, back) = header.split_at_mut(CRC_AT);
+        let (place, back) = back.split_at_mut(crc.len());
+        let (before, behind) = run.split_at(CRC_AT);
+        front.copy_from_slice(before);
+        place.copy_from_slice(&crc);
+        back.copy_from_slice(behind);
         header
+    }
+
+    /// All but the checksum. Put together in whole words, which takes few steps.
+    fn covered(&self) -> [u8; RUN_LEN] {
+        let word = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let [s0, s1] = SYNC.to_le_bytes();
+        let first = u32::from_le_bytes([s0, s1, self.required(), self.optional]);
+        let words = [
+            word(first, self.body_len),
+            word(self.body_crc, self.base_delta),
+            word(self.last_delta, self.watermark_back),
+            u64::from(self.ext_len) << 48 | self.append_ms,
+        ];
+        let mut run = [0; RUN_LEN];
+        let (places, _) = run.as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        run
     }
 
     fn required(&self) -> u8 {
@@ -216,7 +226,6 @@ pub(crate) fn move_to(bytes: &mut [u8], base_delta: u32, seed: Seed) -> Option<u
     Some(crc)
 }
 
-const CRC_AT: usize = 4;
 const BASE_DELTA_AT: usize = 16;
 
 fn total_len(ext_len: u16, body_len: u32) -> u64 {
@@ -242,22 +251,18 @@ fn split(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), Bad> {
     Ok((fixed, ext))
 }
 
-/// Over everything but the checksum itself.
+/// Over everything but the checksum itself: the bytes before and behind it make one short run together.
 fn header_crc(fixed: &[u8; HEADER_LEN], ext: &[u8], seed: Seed) -> u32 {
     let [a, b, c, d, _, _, _, _, rest @ ..] = fixed;
-    covered_crc([*a, *b, *c, *d], rest, ext, seed)
-}
-
-/// Of the four bytes before the checksum and the rest of the header, which make one short run together.
-fn covered_crc(first: [u8; 4], rest: &[u8], ext: &[u8], seed: Seed) -> u32 {
     let mut run = [0; RUN_LEN];
-    let (front, back) = run.split_at_mut(first.len());
-    front.copy_from_slice(&first);
+    let (front, back) = run.split_at_mut(CRC_AT);
+    front.copy_from_slice(&[*a, *b, *c, *d]);
     back.copy_from_slice(rest);
     seed.crc_at_once(&run, ext)
 }
 
-/// The checksum takes the place of the four bytes that it does not cover.
+/// Where in the header its checksum stands: these four bytes are all that it does not cover.
+const CRC_AT: usize = 4;
 const _: () = assert!(RUN_LEN == HEADER_LEN - 4);
 
 /// The fields as they stand, before their checksum was looked at.

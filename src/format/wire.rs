@@ -62,6 +62,7 @@ impl Seed {
     }
 
     /// The same of a short run and what follows it: in one go with the seed, since three short runs would take far longer.
+    #[inline]
     pub(crate) fn crc_at_once(self, run: &[u8; RUN_LEN], behind: &[u8]) -> u32 {
         if planted!(SEED_WITHOUT_PLACE) {
             return self.crc(&[run, behind]);

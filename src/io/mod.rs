@@ -182,9 +182,17 @@ pub(crate) fn write_full(file: &dyn File, bytes: &[u8], position: u64) -> io::Re
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(_) if planted!(SHORT_WRITE_IGNORED) => return Ok(()),
             Ok(n) => done += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+            Err(e) => go_on(e)?,
         }
     }
     Ok(())
+}
+
+/// A call that a signal interrupted is made again.
+#[cold]
+fn go_on(e: io::Error) -> io::Result<()> {
+    match e.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        _ => Err(e),
+    }
 }

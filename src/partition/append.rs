@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::Partition;
 use super::settings::{Durability, Settings};
-use super::writer::{After, Desk, Writer};
+use super::writer::{After, Office};
 use crate::error::{Error, Result};
-use crate::format::encoder::Encoder;
+use crate::format::encoder::{Encoder, TooLarge};
 use crate::offset::{Offset, Position};
 use crate::record::Record;
 
-/// Bytes of key and value up to which a record is small: the desk of an idle partition keeps little more than that.
+/// Bytes of key and value up to which a record is small: an idle partition keeps little more than that.
 const SMALL_BYTES: usize = 1024;
 
 impl Partition {
@@ -22,45 +22,44 @@ impl Partition {
     /// [`Error::Io`], [`Error::Poisoned`], [`Error::Corruption`] for the disk: nothing was done. After
     /// [`Error::Indeterminate`] the record may or may not be there when the log is opened again.
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
-        let record = record.into();
-        let offsets = match self.append_small(&record)? {
-            Some(offsets) => offsets,
-            None => self.append_records(None, |encoder, settings| {
-                self.push(encoder, settings, &record)
-            })?,
+        self.append_record(&record.into())
+    }
+
+    fn append_record(&self, record: &Record<'_>) -> Result<Position> {
+        let offset = if is_small(record) {
+            self.append_small(record)?
+        } else {
+            self.append_large(record)?
         };
-        Ok(self.inner.place.at.at(offsets.start))
+        Ok(self.inner.place.at.at(offset))
     }
 
     /// Encodes it under the lock, at the writer's own desk: it is soon done, and nothing that is shared with others is touched.
-    /// `None`: it is large, or has headers.
-    fn append_small(&self, record: &Record<'_>) -> Result<Option<Range<Offset>>> {
-        let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
-        if len(record.key()) + len(record.value()) > SMALL_BYTES || !record.headers().is_empty() {
-            return Ok(None);
-        }
-        let mut writer = self.inner.writer.lock();
-        self.inner.make_ready(&mut writer)?;
-        let Some(mut desk) = writer.desk.take() else {
-            return Ok(None);
-        };
-        desk.encoder.start();
-        let written = self.write_small(&mut writer, &mut desk, record);
-        writer.desk = Some(desk);
-        drop(writer); // the next one may write while this one waits for its level
-        self.acknowledged(written?).map(Some)
+    #[inline]
+    fn append_small(&self, record: &Record<'_>) -> Result<Offset> {
+        let inner = &*self.inner;
+        let mut office = inner.writer.lock();
+        let Office {
+            writer,
+            encoder,
+            settings,
+        } = &mut *office;
+        inner.make_ready(writer)?;
+        settings.check_record(record, inner.place.at.topic())?; // a batch of one is smaller than that
+        let encoded = encoder.single(record, settings.compression.codec());
+        encoded.map_err(too_large)?;
+        let first = inner.append_here(writer, encoder, settings)?;
+        let after = inner.after_append(writer, settings);
+        drop(office); // the next one may write while this one waits for its level
+        self.acknowledged(&after)?;
+        Ok(Offset::new(first))
     }
 
-    fn write_small(
-        &self,
-        writer: &mut Writer,
-        Desk { encoder, settings }: &mut Desk,
-        record: &Record<'_>,
-    ) -> Result<(Range<Offset>, After)> {
-        self.push(encoder, settings, record)?;
-        finish(encoder, settings)?;
-        let (first, after) = self.inner.append_here(writer, encoder, settings)?;
-        Ok((Offset::new(first)..Offset::new(first + 1), after))
+    #[inline(never)]
+    fn append_large(&self, record: &Record<'_>) -> Result<Offset> {
+        let push =
+            |encoder: &mut Encoder, settings: &Settings| self.push(encoder, settings, record);
+        self.append_records(None, push).map(|offsets| offsets.start)
     }
 
     /// Appends records as one atomic batch: after any crash all of them are there, or none. No records: an empty range at the
@@ -132,7 +131,9 @@ impl Partition {
         let mut encoder = inner.home.encoder();
         let written = self.write_batch(&mut encoder, &settings, expected, fill);
         inner.home.give_back(encoder);
-        self.acknowledged(written?)
+        let (offsets, after) = written?;
+        self.acknowledged(&after)?;
+        Ok(offsets)
     }
 
     /// Encodes and writes: the offsets, and what is still to be done for the level.
@@ -148,7 +149,8 @@ impl Partition {
         if records == 0 {
             return Ok((self.append_nothing(settings, expected)?, After::Nothing));
         }
-        finish(encoder, settings)?;
+        let finished = encoder.finish(settings.compression.codec());
+        finished.map_err(too_large)?;
         let (first, after) = self
             .inner
             .append(encoder, settings, expected.map(Offset::get))?;
@@ -157,13 +159,13 @@ impl Partition {
     }
 
     /// Waits for the level of what was written.
-    fn acknowledged(&self, (offsets, after): (Range<Offset>, After)) -> Result<Range<Offset>> {
-        match after {
-            After::Nothing => {}
-            After::Wait(mark) => self.inner.acknowledge(mark)?,
-            After::Bound(limit, mark) => self.inner.keep_below(limit, mark)?,
+    #[inline]
+    fn acknowledged(&self, after: &After) -> Result<()> {
+        match *after {
+            After::Nothing => Ok(()),
+            After::Wait(mark) => self.inner.acknowledge(mark),
+            After::Bound(limit, mark) => self.inner.keep_below(limit, mark),
         }
-        Ok(offsets)
     }
 
     /// No records: the answer alone, which rests on what others wrote as any other does.
@@ -189,11 +191,17 @@ impl Partition {
     }
 }
 
-fn finish(encoder: &mut Encoder, settings: &Settings) -> Result<()> {
-    let finished = encoder.finish(settings.compression.codec());
-    finished.map_err(|large| Error::RecordTooLarge {
+fn is_small(record: &Record<'_>) -> bool {
+    let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+    len(record.key()) + len(record.value()) <= SMALL_BYTES && record.headers().is_empty()
+}
+
+/// More than the format allows.
+#[cold]
+fn too_large(large: TooLarge) -> Error {
+    Error::RecordTooLarge {
         size: large.bytes,
         limit: large.limit,
         setting: "max_batch_bytes",
-    })
+    }
 }

@@ -104,11 +104,15 @@ impl Home {
         self.closed.store(true, Ordering::Release);
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Acquire) // pairs with `close`
+    }
+
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            Err(Error::Closed)
-        } else {
+        if self.is_open() {
             Ok(())
+        } else {
+            Err(Error::Closed)
         }
     }
 

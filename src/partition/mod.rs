@@ -56,7 +56,7 @@ use progress::Progress;
 use report::RecoveryReport;
 use segments::Segments;
 use settings::Settings;
-use writer::{Desk, Health, Rear, Writer};
+use writer::{Health, Office, Rear, Writer};
 
 /// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
@@ -92,7 +92,7 @@ pub(crate) struct Inner {
     pub(crate) progress: Progress,
     /// Held for a whole pass over the sealed segments, before any other lock: nothing else removes or replaces them meanwhile.
     pass: Mutex<()>,
-    writer: Mutex<Writer>,
+    writer: Mutex<Office>,
     /// Locked after the writer, if both are.
     manifest: Mutex<Stored>,
     /// Of the manifest that is known to be durable, 0 if there is none.
@@ -128,6 +128,17 @@ impl Inner {
     fn change_segments(&self, change: impl FnOnce(&mut Segments)) {
         let mut segments = self.segments.write();
         change(Arc::make_mut(&mut segments));
+    }
+
+    /// Puts what was just written into the ring of newest bytes, as long as somebody reads there.
+    #[inline(never)]
+    fn keep_newest(&self, tail: &mut Option<Arc<Tail>>, active: &ActiveSegment, bytes: &[u8]) {
+        if tail.as_ref().is_none_or(|tail| !tail.is_read()) {
+            self.change_tail(tail, active);
+        }
+        if let Some(tail) = tail {
+            tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
+        }
     }
 
     /// Gives up the ring that nobody reads, or begins one with what stands at the end; in the list of segments too.
@@ -180,7 +191,11 @@ impl Partition {
             pass: Mutex::default(),
             manifest_generation: AtomicU64::new(manifest.generation),
             manifest: Mutex::new(manifest),
-            writer: Mutex::new(Writer::of(found, used, Arc::clone(&settings))),
+            writer: Mutex::new(Office {
+                writer: Writer::of(found, used),
+                encoder: Encoder::default(),
+                settings: Arc::clone(&settings),
+            }),
             place,
             home,
             owner,
@@ -359,10 +374,10 @@ impl Partition {
             *segments = found.segments.clone();
             segments.swaps = swaps;
         });
-        *writer = Writer {
+        **writer = Writer {
             life,
             before,
-            ..Writer::of(found, place.used, settings)
+            ..Writer::of(found, place.used)
         };
         if matches!(writer.health, Health::Sound) {
             inner.finish_work(&mut writer)?;
@@ -373,7 +388,7 @@ impl Partition {
 }
 
 impl Writer {
-    fn of(found: Found, used: bool, settings: Arc<Settings>) -> Writer {
+    fn of(found: Found, used: bool) -> Writer {
         Writer {
             rear: found.rear,
             next: found.next,
@@ -388,10 +403,6 @@ impl Writer {
             sync_asked: false,
             life: 0,
             before: None,
-            desk: Some(Box::new(Desk {
-                encoder: Encoder::default(),
-                settings,
-            })),
         }
     }
 }

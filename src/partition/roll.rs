@@ -15,7 +15,9 @@ use super::segments::Slot;
 use super::settings::Settings;
 use super::writer::{Rear, Writer};
 use crate::error::{Error, Result};
+use crate::format::batch::HEADER_LEN;
 use crate::format::encoder::Encoder;
+use crate::format::extension::MAX_EXTENSION_LEN;
 use crate::format::footer::FOOTER_LEN;
 use crate::format::segment::{GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::state::Point;
@@ -24,12 +26,21 @@ use crate::segment::active::{ActiveSegment, SealFailed};
 
 impl Inner {
     /// An active segment with room for the batch in the encoder: the present one, or a new one.
+    #[inline]
     pub(crate) fn make_room(
         &self,
         writer: &mut Writer,
         settings: &Settings,
         encoder: &Encoder,
     ) -> Result<()> {
+        if has_clearly_room(writer, settings, encoder) {
+            return Ok(());
+        }
+        self.find_room(writer, settings, encoder)
+    }
+
+    #[cold]
+    fn find_room(&self, writer: &mut Writer, settings: &Settings, encoder: &Encoder) -> Result<()> {
         let records = u64::from(encoder.count());
         if records > u64::from(settings.offset_span) {
             let limit = u64::from(settings.offset_span);
@@ -296,4 +307,21 @@ impl Inner {
         self.install(writer, active);
         Ok(())
     }
+}
+
+/// Is there room for the batch in the present segment, so clearly that nothing more need be asked? `false` says nothing.
+#[inline]
+fn has_clearly_room(writer: &Writer, settings: &Settings, encoder: &Encoder) -> bool {
+    /// Beside its body, a batch takes less.
+    const BESIDE: u64 = (HEADER_LEN + MAX_EXTENSION_LEN + FOOTER_LEN) as u64;
+    let Rear::Active(active) = &writer.rear else {
+        return false;
+    };
+    let end = writer.next + u64::from(encoder.count());
+    active.len + encoder.body_len() as u64 + BESIDE <= settings.segment_bytes
+        && end <= active.segment.span_end()
+        && end <= Offset::MAX.get() - u64::from(u32::MAX)
+        && encoder.count() <= settings.offset_span
+        && settings.segment_age.is_none()
+        && settings.below_power() == active.segment.header.below_power
 }

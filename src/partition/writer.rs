@@ -9,6 +9,7 @@
 //! 5. one positioned write at the tracked end; on an error it is rolled back
 //! 6. published at once below `Power`; else synced after the lock is released, and then published
 
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::segment::Segment;
 use crate::segment::active::ActiveSegment;
 use crate::segment::tail::Tail;
 
-/// What the writer's lock guards.
+/// The end of a partition, and what is to be done there.
 pub(crate) struct Writer {
     pub(crate) rear: Rear,
     /// The assigned end: the offset that the next record gets.
@@ -51,15 +52,28 @@ pub(crate) struct Writer {
     pub(crate) life: u64,
     /// What ended the life before.
     pub(crate) before: Option<Arc<Error>>,
-    /// Taken by who is at it.
-    pub(crate) desk: Option<Box<Desk>>,
 }
 
-/// Where a small record is encoded.
-pub(crate) struct Desk {
+/// The writer at its desk, where small records are encoded: what the lock guards.
+pub(crate) struct Office {
+    pub(crate) writer: Writer,
     pub(crate) encoder: Encoder,
     /// The partition's.
     pub(crate) settings: Arc<Settings>,
+}
+
+impl Deref for Office {
+    type Target = Writer;
+
+    fn deref(&self) -> &Writer {
+        &self.writer
+    }
+}
+
+impl DerefMut for Office {
+    fn deref_mut(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
 }
 
 /// The end of the list of segments.
@@ -141,6 +155,15 @@ impl Writer {
             .map_or(0, |active| active.len.saturating_sub(self.synced))
     }
 
+    /// Nothing is due that is done each time so much was written.
+    fn owes_little(&self) -> bool {
+        let Rear::Active(active) = &self.rear else {
+            return false;
+        };
+        let since = |done: u64| active.len.saturating_sub(done);
+        since(self.synced) < SYNC_EVERY && since(self.checked.max(self.pointed)) < CHECKED_EVERY
+    }
+
     /// The end of the last segment as a recovery point.
     pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
         let (segment, position, accumulator) = match &self.rear {
@@ -190,23 +213,23 @@ impl Inner {
             drop(writer);
             return Err(self.conflict(settings, expected, actual));
         }
-        self.append_here(&mut writer, encoder, settings)
+        let first = self.append_here(&mut writer, encoder, settings)?;
+        Ok((first, self.after_append(&mut writer, settings)))
     }
 
-    /// Steps 3 to 6, for a writer that is ready.
+    /// Steps 3 to 5, for a writer that is ready: the offset of the first record.
     pub(crate) fn append_here(
         &self,
         writer: &mut Writer,
         encoder: &mut Encoder,
         settings: &Settings,
-    ) -> Result<(u64, After)> {
+    ) -> Result<u64> {
         let append_ms = self.append_time(writer, settings, encoder)?;
         self.make_room(writer, settings, encoder)?;
         let first = writer.next;
         self.write(writer, encoder, append_ms, settings.index_interval)?;
         writer.last_append = append_ms;
-        let after = self.after_append(writer, settings);
-        Ok((first, after))
+        Ok(first)
     }
 
     /// Refused because the partition ends elsewhere. The answer rests on records that may not be at their level yet, so it
@@ -232,27 +255,8 @@ impl Inner {
     /// Append time of the batch: the clock, never before that of the batch before it. Checks event times too.
     fn append_time(&self, writer: &Writer, settings: &Settings, encoder: &Encoder) -> Result<u64> {
         let now = self.home.clock.now();
-        let allowed = Timestamp::from_millis(0)..Timestamp::from_millis(LATEST + 1);
-        if !allowed.contains(&now) {
-            return Err(Error::InvalidTimestamp {
-                at: now,
-                allowed: Box::new(allowed),
-            });
-        }
-        if let Some((before, after)) = settings.timestamp_limits {
-            let allowed = now.minus(before)..now.plus(after).plus(Duration::from_millis(1));
-            for at in [encoder.min_event_time(), encoder.max_event_time()]
-                .into_iter()
-                .flatten()
-            {
-                let at = Timestamp::from_millis(at);
-                if !allowed.contains(&at) {
-                    return Err(Error::InvalidTimestamp {
-                        at,
-                        allowed: Box::new(allowed),
-                    });
-                }
-            }
+        if !(0..=LATEST).contains(&now.as_millis()) || settings.timestamp_limits.is_some() {
+            check_times(now, settings, encoder)?;
         }
         Ok(now.as_millis().unsigned_abs().max(writer.last_append))
     }
@@ -285,16 +289,8 @@ impl Inner {
             let error = Error::io("write", active.segment.path(), failed.source);
             return Err(self.write_failed(writer, error, failed.stuck));
         }
-        let stream = active.segment.stream_start.unwrap_or(0) + active.len;
-        let enough = match &writer.tail {
-            Some(tail) => tail.is_read(),
-            None => !self.tail_wanted.load(Ordering::Relaxed),
-        };
-        if !enough {
-            self.change_tail(&mut writer.tail, active);
-        }
-        if let Some(tail) = &writer.tail {
-            tail.push(stream, bytes);
+        if writer.tail.is_some() || self.tail_wanted.load(Ordering::Relaxed) {
+            self.keep_newest(&mut writer.tail, active, bytes);
         }
         active.take(encoder, index_every);
         writer.next = active.next;
@@ -317,7 +313,8 @@ impl Inner {
     }
 
     /// Step 6, as far as it is done under the lock.
-    fn after_append(&self, writer: &mut Writer, settings: &Settings) -> After {
+    #[inline]
+    pub(crate) fn after_append(&self, writer: &mut Writer, settings: &Settings) -> After {
         let end = writer.next;
         if settings.durability == Durability::Power {
             return if planted!(ACKNOWLEDGED_BEFORE_SYNC) {
@@ -328,6 +325,14 @@ impl Inner {
             };
         }
         self.progress.publish(end);
+        if settings.durability == Durability::Process && writer.owes_little() {
+            return After::Nothing;
+        }
+        self.after_much(writer, settings)
+    }
+
+    #[inline(never)]
+    fn after_much(&self, writer: &mut Writer, settings: &Settings) -> After {
         let unsynced = writer.unsynced();
         if let Some(active) = writer.active()
             && active
@@ -372,4 +377,27 @@ impl Inner {
             After::Bound(SYNC_EVERY, writer.mark())
         }
     }
+}
+
+/// The clock must say a time that a batch can hold, and event times must lie near it where that is asked for.
+#[cold]
+fn check_times(now: Timestamp, settings: &Settings, encoder: &Encoder) -> Result<()> {
+    let check = |at: Timestamp, allowed: Range<Timestamp>| {
+        if allowed.contains(&at) {
+            return Ok(());
+        }
+        let allowed = Box::new(allowed);
+        Err(Error::InvalidTimestamp { at, allowed })
+    };
+    check(
+        now,
+        Timestamp::from_millis(0)..Timestamp::from_millis(LATEST + 1),
+    )?;
+    let Some((before, after)) = settings.timestamp_limits else {
+        return Ok(());
+    };
+    let allowed = now.minus(before)..now.plus(after).plus(Duration::from_millis(1));
+    let times = [encoder.min_event_time(), encoder.max_event_time()];
+    let mut times = times.into_iter().flatten().map(Timestamp::from_millis);
+    times.try_for_each(|at| check(at, allowed.clone()))
 }

@@ -185,9 +185,12 @@ pub(crate) fn read_guessed(
     Some(got(segment, &want, window, &walk))
 }
 
-/// Where the first sound header begins, if its batch holds the offset or lies before it.
+/// Where the first header begins, if its batch can hold the offset or lie before it.
 fn first_batch(segment: &Segment, want: &Want, bytes: &[u8]) -> Option<usize> {
     let sync = batch::SYNC.to_le_bytes();
+    if bytes.starts_with(&sync) {
+        return Some(0); // guessed to the byte: it is checked where it is read
+    }
     let mut at = 0;
     loop {
         let rest = bytes.get(at..)?;
@@ -241,12 +244,13 @@ impl Window {
             bytes
         };
         let mut block = match spares {
-            Some(spares) => spares.take(&segment.at, len),
-            None => Arc::new(Block::owned(segment.at.clone(), vec![0; len])),
+            Some(spares) => spares.take(&segment.at),
+            None => Arc::new(Block::owned(segment.at.clone(), Vec::new())),
         };
         let into = Arc::get_mut(&mut block)
             .and_then(Block::owned_mut)
             .expect("a fresh block has one owner");
+        into.resize(len, 0);
         let copied = held > 0 && tail.is_some_and(|tail| tail.copy(stream, into));
         if !copied {
             into.resize(bytes, 0);

@@ -225,7 +225,13 @@ impl<'a> Rewrite<'a> {
     ) -> Result<()> {
         self.end_pack()?;
         self.encoder.start_sparse();
-        *self.encoder.extension_mut() = *extension;
+        self.encoder.extend(|copy| {
+            *copy = Extension {
+                uncompressed_len: None, // of what is kept, as its times are
+                max_event_time: None,
+                ..*extension
+            };
+        });
         push_kept(&mut self.encoder, &batch.header, body, kept, 0);
         self.put(batch.first, batch.header.append_ms, batch.header.codec)
     }

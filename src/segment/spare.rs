@@ -17,19 +17,19 @@ pub(crate) struct Spares {
 const KEPT: usize = 4;
 
 impl Spares {
-    /// A block of `len` bytes, whatever they are.
-    pub(crate) fn take(&self, at: &TopicPartition, len: usize) -> Arc<Block> {
+    /// A block to read into. (A new one is empty, and grows to what is needed: memory that is asked for with zeros in it takes
+    /// longer to get where it is little.)
+    pub(crate) fn take(&self, at: &TopicPartition) -> Arc<Block> {
         let mut blocks = self.blocks.lock();
         let free = (0..blocks.len()).find(|&i| Arc::get_mut(&mut blocks[i]).is_some());
         let block = free.map(|i| blocks.swap_remove(i));
         drop(blocks);
         if let Some(mut block) = block
-            && let Some(bytes) = Arc::get_mut(&mut block).and_then(|block| block.reuse(at))
+            && Arc::get_mut(&mut block).is_some_and(|block| block.reuse(at))
         {
-            bytes.resize(len, 0);
             return block;
         }
-        Arc::new(Block::owned(at.clone(), vec![0; len]))
+        Arc::new(Block::owned(at.clone(), Vec::new()))
     }
 
     /// Keeps a block for later, in place of the oldest.
@@ -46,6 +46,12 @@ impl Spares {
 mod tests {
     use super::*;
 
+    fn grown(mut block: Arc<Block>, len: usize) -> Arc<Block> {
+        let bytes = Arc::get_mut(&mut block).and_then(Block::owned_mut);
+        bytes.unwrap().resize(len, 0);
+        block
+    }
+
     #[test]
     fn a_block_that_is_held_is_not_read_into_again() {
         let spares = Spares::default();
@@ -53,13 +59,13 @@ mod tests {
             TopicPartition::new("orders", 0),
             TopicPartition::new("sales", 1),
         );
-        let first = spares.take(&orders, 10);
+        let first = grown(spares.take(&orders), 10);
         spares.keep(&first);
-        let second = spares.take(&orders, 20);
+        let second = grown(spares.take(&orders), 20);
         spares.keep(&second);
         let place = second.bytes().as_ptr();
         drop(second);
-        let third = spares.take(&sales, 5);
+        let third = grown(spares.take(&sales), 5);
         assert_eq!(third.bytes().as_ptr(), place);
         assert_eq!((third.bytes().len(), third.at()), (5, &sales));
         assert_eq!(first.at(), &orders);
@@ -69,7 +75,7 @@ mod tests {
     fn only_a_few_are_kept() {
         let spares = Spares::default();
         for _ in 0..10 {
-            let block = spares.take(&TopicPartition::new("orders", 0), 1);
+            let block = spares.take(&TopicPartition::new("orders", 0));
             spares.keep(&block);
             let held = Arc::clone(&block);
             std::mem::forget(held); // somebody keeps all of them

@@ -121,7 +121,7 @@ fn what_is_set_on_the_extension_last_stands_in_the_batch() {
     encoder.start();
     encoder.push(&Record::keyless("v"));
     encoder.finish(Codec::None).unwrap();
-    encoder.extension_mut().transaction = Some(8);
+    encoder.extend(|extension| extension.transaction = Some(8));
     let total = encoder.total_len();
     let bytes = encoder.place(PLACE);
     assert_eq!(bytes.len() as u64, total);

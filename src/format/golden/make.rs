@@ -87,16 +87,15 @@ fn reserved_batch(position: usize, base_delta: u32) -> Vec<u8> {
     encoder.push(&Record::new("", "").at(Timestamp::from_millis(i64::MAX)));
     encoder.push(&Record::keyless("no event time"));
     encoder.finish(Codec::None).unwrap();
-    *encoder.extension_mut() = Extension {
-        producer: Some(ProducerTag {
+    encoder.extend(|extension| {
+        extension.producer = Some(ProducerTag {
             id: 1,
             epoch: 2,
             first_seq: 3,
-        }),
-        transaction: Some(4),
-        delete_horizon: Some(5),
-        ..*encoder.extension_mut()
-    };
+        });
+        extension.transaction = Some(4);
+        extension.delete_horizon = Some(5);
+    });
     encoder.place(place(position, base_delta)).to_vec()
 }
 
