@@ -189,8 +189,12 @@ impl Ledger {
     pub(crate) fn commit(&self, group: &str, commits: &[Commit<'_>]) -> Result<()> {
         let time = self.clock.now().as_millis();
         let mut live = self.live.lock();
-        // Under the lock: a topic that is deleted from now on finds them in the map, and forgets them.
-        let there = || commits.iter().filter(|commit| !commit.partition.is_gone());
+        // Under the lock: a topic whose deletion is decided from now on finds them in the map, and forgets them.
+        let there = || {
+            commits
+                .iter()
+                .filter(|commit| !commit.partition.is_deleted())
+        };
         let rows = there().map(|commit| {
             let (topic, partition) = commit.key();
             let key = GroupPosition {

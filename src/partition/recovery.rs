@@ -30,9 +30,8 @@ use crate::slotted::{remove_if_there, sync_parent};
 impl Inner {
     /// Before a write: may this partition be written, and is what recovery left done?
     pub(crate) fn make_ready(&self, writer: &mut Writer) -> Result<()> {
-        self.home.check_open()?;
+        self.check_there()?;
         match &writer.health {
-            Health::Gone => return Err(self.not_found()),
             Health::Sound => {}
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
