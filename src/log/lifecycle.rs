@@ -24,7 +24,7 @@ use crate::partition::Partition;
 use crate::partition::home::Evidence;
 use crate::partition::report::RecoveryReport;
 use crate::partition::retire::Retired;
-use crate::slotted::SlottedFile;
+use crate::slotted::{SlottedFile, certain};
 
 impl Inner {
     /// Makes a topic. The numbered steps are crash points; before step 3 is through there is no such topic.
@@ -67,7 +67,8 @@ impl Inner {
             &making.join(names::CONFIG),
             SlotFile::TopicConfig,
             &stored,
-        )?;
+        )
+        .map_err(certain)?; // whatever is there under this name is no topic
         // 2. Under its own.
         storage
             .rename(&making, &dir)
@@ -133,18 +134,26 @@ impl Inner {
         self.state.open_number()?;
         let storage = &*self.home.ground.storage;
         let topics = self.home.root.join(names::TOPICS);
+        let mut result = Ok(());
+        let mut uuids: Vec<u128> = deleting.iter().map(|entry| entry.topic).collect();
         for entry in list(storage, &topics)? {
-            let ours = |of: &CatalogueEntry| entry.name == *names::topic_dir(&of.name, of.topic);
-            if deleting.iter().any(ours) {
-                remove(storage, &topics, &entry)?; // 3
+            let ours = |of: &&CatalogueEntry| entry.name == *names::topic_dir(&of.name, of.topic);
+            if let Some(of) = deleting.iter().find(ours)
+                && let Err(e) = remove(storage, &topics, &entry)
+            // 3
+            {
+                uuids.retain(|topic| *topic != of.topic); // later: the others do not wait for it
+                result = result.and(Err(e));
             }
         }
+        if uuids.is_empty() {
+            return result;
+        }
         sync_dir(storage, &topics)?;
-        let uuids: Vec<u128> = deleting.iter().map(|entry| entry.topic).collect();
         self.ledger.forget_topics(&uuids)?; // 4
         catalogue.forget(storage, &uuids)?; // 5
         self.state.set_catalogue(catalogue.generation());
         self.state.keep_points(|topic| !uuids.contains(&topic));
-        Ok(())
+        result
     }
 }

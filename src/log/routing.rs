@@ -134,42 +134,79 @@ mod tests {
         Router::new(how, None, partitions)
     }
 
-    /// Key, hash, partition of 12. Published by the Java client, librdkafka, sarama, franz-go and kafka-python.
-    const VECTORS: [(&[u8], u32, u32); 20] = [
-        (b"21", 0xc5f2_f8ec, 0),
-        (b"foobar", 0xd0e4_7bbe, 6),
-        (b"a-little-bit-long-string", 0xc53b_1da0, 8),
-        (b"a-little-bit-longer-string", 0xa768_c9c3, 11),
+    /// Numbers of partitions, as the columns of [`VECTORS`].
+    const COUNTS: [u32; 6] = [1000, 100, 12, 10, 6, 3];
+
+    /// Key, hash, partition of so many. Published by the Java client, librdkafka, sarama, franz-go and kafka-python; the last two
+    /// were computed. ("21", "foobar", "kafka" and "a" are those where signed arithmetic goes wrong.)
+    const VECTORS: [(&[u8], u32, [u32; 6]); 27] = [
+        (b"21", 0xc5f2_f8ec, [340, 40, 0, 0, 0, 0]),
+        (b"foobar", 0xd0e4_7bbe, [166, 66, 6, 6, 0, 0]),
+        (
+            b"a-little-bit-long-string",
+            0xc53b_1da0,
+            [112, 12, 8, 2, 2, 2],
+        ),
+        (
+            b"a-little-bit-longer-string",
+            0xa768_c9c3,
+            [819, 19, 11, 9, 5, 2],
+        ),
         (
             b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
             0xfc7d_49cd,
-            5,
+            [677, 77, 5, 7, 5, 2],
         ),
-        (b"abc", 0x1c94_221b, 3),
-        (b"kafka", 0xd067_cf64, 4),
-        (b"giberish123456789", 0x8f55_2b0c, 8),
-        (b"eAmbleWillBeRemoved,ThePrePartThatIs", 0xe0e4_e09e, 10),
-        (b"AmbleWillBeRemoved,ThePrePartThatIs", 0x62b8_b43f, 3),
-        (b"", 0x106e_08d9, 9),
-        (b"a", 0xa2d0_b27c, 4),
-        (b"ab", 0x12d8_262a, 2),
-        (b"123456789", 0x9362_de66, 6),
-        (b"\x00 ", 0x42de_cd0e, 6),
-        (b"foo", 0x23a2_56d0, 8),
-        (b"bar", 0x3af2_4dc1, 9),
-        (b"baz", 0x75a2_56a0, 0),
-        (b"sarama", 0x2df0_f2c7, 3),
-        (b"\xa4", 0x15e3_842e, 6),
+        (b"abc", 0x1c94_221b, [107, 7, 3, 7, 3, 0]),
+        (b"kafka", 0xd067_cf64, [580, 80, 4, 0, 4, 1]),
+        (b"giberish123456789", 0x8f55_2b0c, [820, 20, 8, 0, 2, 2]),
+        (b"1234", 0x9fc9_7b14, [940, 40, 0, 0, 0, 0]),
+        (b"234", 0xe7c0_09ca, [666, 66, 2, 6, 2, 2]),
+        (b"34", 0x8739_30da, [570, 70, 6, 0, 0, 0]),
+        (b"4", 0x5a4b_5ca1, [353, 53, 1, 3, 1, 1]),
+        (
+            b"PreAmbleWillBeRemoved,ThePrePartThatIs",
+            0x7842_4f1c,
+            [548, 48, 8, 8, 2, 2],
+        ),
+        (
+            b"reAmbleWillBeRemoved,ThePrePartThatIs",
+            0x4a62_b377,
+            [455, 55, 11, 5, 5, 2],
+        ),
+        (
+            b"eAmbleWillBeRemoved,ThePrePartThatIs",
+            0xe0e4_e09e,
+            [446, 46, 10, 6, 4, 1],
+        ),
+        (
+            b"AmbleWillBeRemoved,ThePrePartThatIs",
+            0x62b8_b43f,
+            [935, 35, 3, 5, 3, 0],
+        ),
+        (b"", 0x106e_08d9, [681, 81, 9, 1, 3, 0]),
+        (b"a", 0xa2d0_b27c, [524, 24, 4, 4, 4, 1]),
+        (b"ab", 0x12d8_262a, [434, 34, 2, 4, 2, 2]),
+        (b"123456789", 0x9362_de66, [566, 66, 6, 6, 0, 0]),
+        (b"\x00\x20", 0x42de_cd0e, [742, 42, 6, 2, 0, 0]),
+        (b"foo", 0x23a2_56d0, [616, 16, 8, 6, 2, 2]),
+        (b"bar", 0x3af2_4dc1, [145, 45, 9, 5, 3, 0]),
+        (b"baz", 0x75a2_56a0, [280, 80, 0, 0, 0, 0]),
+        (b"sarama", 0x2df0_f2c7, [511, 11, 3, 1, 3, 0]),
+        (b"\0\0\0\0\0\0\0\x01", 0x7d32_dfac, [60, 60, 0, 0, 0, 0]),
+        (b"\xa4", 0x15e3_842e, [46, 46, 6, 6, 0, 0]),
     ];
 
     #[test]
     fn kafkas_partitions_are_kafkas_bit_for_bit() {
-        let router = router(Partitioner::Kafka, 12);
-        for (key, hash, partition) in VECTORS {
+        for (key, hash, partitions) in VECTORS {
             assert_eq!(murmur2(key), hash, "{key:?}");
-            assert_eq!(router.of_key(key).unwrap().get(), partition, "{key:?}");
+            for (count, partition) in COUNTS.into_iter().zip(partitions) {
+                let router = router(Partitioner::Kafka, count);
+                let chosen = router.of_key(key).unwrap().get();
+                assert_eq!(chosen, partition, "{key:?} of {count}");
+            }
         }
-        assert_eq!(murmur2(&1_i64.to_be_bytes()), 0x7d32_dfac);
     }
 
     #[test]

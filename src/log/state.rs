@@ -303,7 +303,8 @@ impl Evidence for State {
         if writer.closed {
             return Err(Error::Closed);
         }
-        if !self.read.clean {
+        // A clean end names the catalogue that was durable then. What a failed sync left in the cache is newer.
+        if !self.read.clean || writer.known.catalogue > self.read.catalogue {
             self.settle_catalogue()?;
         }
         let number = writer.known.next_number(writer.seen);

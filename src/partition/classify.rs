@@ -288,8 +288,7 @@ impl Last<'_> {
         if start.position == self.len
             && let Some(footer) = self.footer_before(self.len)?
         {
-            let verdict = self.sealed(slot, footer, None);
-            return Ok(self.with_gap(verdict, report));
+            return Ok(self.with_gap(self.sealed(slot, footer, None), report));
         }
         let scan = self.scan(&start)?;
         if let ScanStop::Sealed(footer) = scan.stop {
@@ -307,10 +306,11 @@ impl Last<'_> {
         self.cut(slot, &start, scan, tail, report)
     }
 
-    /// Says that the partition goes on behind a gap: an earlier recovery sealed the segment for it, and got no further.
-    fn with_gap(&self, verdict: Verdict, report: &mut RecoveryReport) -> Verdict {
+    /// An earlier recovery sealed the segment for a gap, and got no further: the next one, which records it, is still to be made.
+    fn with_gap(&self, mut verdict: Verdict, report: &mut RecoveryReport) -> Verdict {
         if let Some(from) = verdict.gap_from {
             report.add(self.gap_finding(from, verdict.next));
+            verdict.work.get_or_insert_default().gap = Some(verdict.next);
         }
         verdict
     }

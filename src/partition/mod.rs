@@ -102,8 +102,10 @@ pub(crate) struct Inner {
     life: AtomicU64,
     /// Some reader has come to the end, and there was no ring of newest bytes.
     tail_wanted: AtomicBool,
-    /// Its topic is deleted: as the writer's health says.
+    /// Its topic is being deleted: set, and taken back, under the writer's lock.
     gone: AtomicBool,
+    /// Its topic is deleted.
+    deleted: AtomicBool,
 }
 
 /// Bytes of a partition's ring of newest bytes.
@@ -201,6 +203,7 @@ impl Partition {
             owner,
             tail_wanted: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
             settings: RwLock::new(settings),
             gate: sync::Gate::default(),
             life: AtomicU64::new(0),
@@ -241,8 +244,7 @@ impl Partition {
                 let at = Some(&self.inner.place.at);
                 return Err(Error::poisoned(at, Arc::clone(cause))); // not everything is synced, and never will be
             }
-            // Nothing was written to it; or it is not known whether the topic is deleted, else it would not be asked.
-            Health::Damaged(_) | Health::Gone => return Ok(false),
+            Health::Damaged(_) => return Ok(false), // nothing was written to it
         }
         if !writer.used {
             return Ok(true);
@@ -258,7 +260,8 @@ impl Partition {
         }
         // A clean close says that everything ends at its newest point: not where that point found no room.
         let pointed = self.inner.keep_point(&mut writer);
-        Ok(pointed && matches!(writer.health, Health::Sound))
+        // Nor where it is not known whether the topic is deleted. (If it were, this would not be asked.)
+        Ok(pointed && matches!(writer.health, Health::Sound) && !self.is_gone())
     }
 
     pub(crate) fn progress(&self) -> &Progress {

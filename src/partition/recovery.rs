@@ -33,7 +33,7 @@ impl Inner {
     #[inline]
     pub(crate) fn make_ready(&self, writer: &mut Writer) -> Result<()> {
         let sound = matches!(writer.health, Health::Sound) && writer.work.is_none();
-        if sound && matches!(writer.rear, Rear::Active(_)) && self.home.is_open() {
+        if sound && matches!(writer.rear, Rear::Active(_)) && self.is_there() {
             return Ok(());
         }
         self.make_ready_first(writer)
@@ -41,9 +41,8 @@ impl Inner {
 
     #[cold]
     fn make_ready_first(&self, writer: &mut Writer) -> Result<()> {
-        self.home.check_open()?;
+        self.check_there()?;
         match &writer.health {
-            Health::Gone => return Err(self.not_found()),
             Health::Sound => {}
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));

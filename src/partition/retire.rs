@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use super::segments::Segments;
-use super::writer::{Health, Rear};
+use super::writer::Rear;
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
 
-/// A partition that refuses everything, until it is known whether its topic is deleted.
+/// A partition that refuses everything, until it is known whether its topic is deleted. What was written before is synced as ever:
+/// the topic may stay.
 pub(crate) struct Retired {
     partition: Partition,
-    before: Health,
 }
 
 impl Inner {
@@ -24,8 +24,18 @@ impl Inner {
         }
     }
 
+    /// As [`check_there`](Inner::check_there), for who only wants to know whether all is well.
+    pub(crate) fn is_there(&self) -> bool {
+        self.home.is_open() && !self.is_gone()
+    }
+
     fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire) // pairs with `set_gone`: what was done before it is seen
+    }
+
+    /// Is it decided?
+    pub(super) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire) // pairs with `let_go`
     }
 
     #[cold]
@@ -45,23 +55,26 @@ impl Partition {
         self.inner.check_there()
     }
 
-    /// Is its topic deleted?
+    /// Is its topic deleted, or about to be?
     pub(crate) fn is_gone(&self) -> bool {
         self.inner.is_gone()
     }
 
-    /// Refuses everything from now on. An append that is under way has been written; if it waits for a sync, it is told that it
-    /// is not known whether it will be there.
+    /// Is its topic deleted, for certain?
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.inner.is_deleted()
+    }
+
+    /// Refuses everything from now on. An append that is under way has been written; if it waits for a sync when the topic is
+    /// deleted, it is told that it is not known whether it will be there.
     pub(crate) fn retire(&self) -> Retired {
-        let mut writer = self.inner.writer.lock();
-        let before = std::mem::replace(&mut writer.health, Health::Gone);
+        let _writer = self.inner.writer.lock();
         self.inner.set_gone(true);
         Retired {
             partition: Partition {
                 inner: self.inner.clone(),
                 _open: None,
             },
-            before,
         }
     }
 }
@@ -70,7 +83,7 @@ impl Retired {
     /// The topic was not deleted after all.
     pub(crate) fn reinstate(self) {
         let inner = &*self.partition.inner;
-        inner.writer.lock().health = self.before;
+        let _writer = inner.writer.lock();
         inner.set_gone(false);
     }
 
@@ -78,6 +91,7 @@ impl Retired {
     pub(crate) fn let_go(self) {
         let inner = &*self.partition.inner;
         let mut writer = inner.writer.lock();
+        inner.deleted.store(true, Ordering::Release);
         writer.rear = Rear::Closed(None);
         writer.tail = None;
         writer.work = None;

@@ -227,8 +227,10 @@ impl Inner {
 
     fn begin_sync(&self) -> Result<Option<Pending>> {
         let mut writer = self.writer.lock();
+        if self.is_deleted() {
+            return Err(self.not_found());
+        }
         match &writer.health {
-            Health::Gone => return Err(self.not_found()),
             Health::Sound => {}
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
@@ -288,9 +290,7 @@ impl Inner {
 
     /// Fail-stop: nothing more is acknowledged here.
     pub(crate) fn stop(&self, writer: &mut Writer, cause: Arc<Error>) -> Error {
-        if !matches!(writer.health, Health::Gone) {
-            writer.health = Health::Poisoned(Arc::clone(&cause));
-        }
+        writer.health = Health::Poisoned(Arc::clone(&cause));
         self.home.evidence.doubt();
         self.progress.wake_all();
         Error::poisoned(Some(&self.place.at), cause)
@@ -310,9 +310,18 @@ impl Inner {
 
     /// Everything written so far.
     pub(crate) fn sync_all(&self) -> Result<()> {
+        self.unless_deleted(self.sync_written())
+    }
+
+    /// What is deleted needs no sync, and one that failed is nobody's loss.
+    fn unless_deleted(&self, synced: Result<()>) -> Result<()> {
+        if self.is_deleted() { Ok(()) } else { synced }
+    }
+
+    fn sync_written(&self) -> Result<()> {
         let mut writer = self.writer.lock();
         match &writer.health {
-            Health::Damaged(_) | Health::Gone => return Ok(()), // nothing was written to it, or nobody wants it
+            Health::Damaged(_) => return Ok(()), // nothing was written to it
             Health::Poisoned(cause) => {
                 return Err(Error::poisoned(Some(&self.place.at), Arc::clone(cause)));
             }
@@ -327,7 +336,7 @@ impl Inner {
     fn begin_sync_all(&self) -> Result<Option<Pending>> {
         let mut writer = self.writer.lock();
         match &writer.health {
-            Health::Damaged(_) | Health::Gone => return Ok(None),
+            Health::Damaged(_) => return Ok(None),
             Health::Poisoned(_) => {}
             Health::Sound => self.finish_work(&mut writer)?,
         }
@@ -374,7 +383,7 @@ impl Partition {
             match inner.begin_sync_all() {
                 Ok(Some(pending)) => begun.push((inner, turn, pending)),
                 Ok(None) => {}
-                Err(e) => result = result.and(Err(e)),
+                Err(e) => result = result.and(inner.unless_deleted(Err(e))),
             }
         }
         if let Some((first, ..)) = begun.first() {
@@ -385,7 +394,8 @@ impl Partition {
                 .collect();
             let synced = first.home.ground.storage.sync_many(&files);
             for ((inner, turn, pending), synced) in begun.into_iter().zip(synced) {
-                result = result.and(inner.end_sync(&pending, synced));
+                let synced = inner.end_sync(&pending, synced);
+                result = result.and(inner.unless_deleted(synced));
                 drop(turn);
             }
         }

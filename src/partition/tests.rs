@@ -307,6 +307,32 @@ fn after_a_power_loss_below_power_no_offset_is_used_again() {
     assert!(partition.get(Offset::new(500)).unwrap().is_none());
 }
 
+/// It was not deleted after all, and took appends as if its sync had not failed.
+#[test]
+fn a_sync_that_fails_while_the_topic_may_be_deleted_stops_the_partition_if_it_stays() {
+    let bench = Bench::new(small());
+    let (partition, _) = bench.open();
+    fill(&partition, 0..3);
+    let retired = partition.retire();
+    let refused = partition.append(("key", "v"));
+    assert!(
+        matches!(refused, Err(Error::NotFound { .. })),
+        "{refused:?}"
+    );
+    let failed = std::io::Error::other("a sync that had begun before");
+    let cause = Arc::new(Error::io("sync", &bench.last_file(), failed));
+    partition
+        .inner
+        .stop(&mut partition.inner.writer.lock(), cause);
+    retired.reinstate();
+    let refused = partition.append(("key", "v"));
+    assert!(
+        matches!(refused, Err(Error::Poisoned { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(values(&partition), numbered(0..3));
+}
+
 #[test]
 fn damage_in_the_middle_is_never_cut() {
     let bench = Bench::new(Settings::default());

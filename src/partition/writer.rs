@@ -98,8 +98,6 @@ pub(crate) enum Health {
     Poisoned(Arc<Error>),
     /// Opening found damage.
     Damaged(Arc<Error>),
-    /// Its topic is deleted.
-    Gone,
 }
 
 /// An end to be waited for, in the life of the partition in which it was the end: recovery may cut what stands below it, and give

@@ -229,6 +229,18 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// The process was killed, and the topic was not there for who looked: what came after the kill never happened.
+    pub(crate) fn unseen(&mut self, end: End) {
+        self.batches.truncate(self.begun(end.point));
+        let past = |at: Option<usize>| at.filter(|at| *at <= end.point);
+        for batch in &mut self.batches {
+            (batch.acked, batch.safe) = (past(batch.acked), past(batch.safe));
+        }
+        self.ends.retain(|(at, _)| *at <= end.point);
+    }
+}
+
 impl Batch {
     fn take_from<'s>(&self, seen: &'s [Seen]) -> Result<&'s [Seen], String> {
         for (n, record) in self.records.iter().enumerate() {
@@ -313,6 +325,17 @@ impl Commits {
         Err(format!(
             "committed is {found:?}, which is none of {allowed:?}"
         ))
+    }
+
+    /// As [`Tally::unseen`].
+    pub(crate) fn unseen(&mut self, end: End) {
+        self.list.retain(|commit| commit.begun(end.point));
+        for commit in &mut self.list {
+            if commit.acked > end.point {
+                commit.acked = usize::MAX;
+            }
+            commit.safe = commit.safe.filter(|at| *at <= end.point);
+        }
     }
 
     /// What a power loss left is on the medium; what a kill left is as it was.

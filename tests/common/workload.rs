@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+mod past;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use thalweg::{
 
 use crate::common::{self, Dice, Rec};
 use crate::tally::{Commits, End, Seen, Tally};
+
+pub(crate) use past::{Life, Made, directories};
 
 /// A partition: the name of its topic, its number.
 pub(crate) type Key = (&'static str, u32);
@@ -28,6 +32,8 @@ pub(crate) const SPAN: u32 = 1000;
 pub(crate) enum Step {
     /// Makes a topic of two partitions and segments of 4 KiB.
     Topic(&'static str, Durability),
+    /// Deletes a topic.
+    Delete(&'static str),
     /// One record of about so many bytes.
     Append(Key, usize),
     /// One batch: so many records of about so many bytes.
@@ -36,6 +42,8 @@ pub(crate) enum Step {
     Roll(Key),
     /// `Log::sync`.
     Sync,
+    /// `Log::maintain`.
+    Maintain,
     /// The group reads what there is in the topic and commits it.
     Commit(&'static str),
     /// Closes the log in order; the next step that needs it opens it.
@@ -55,9 +63,14 @@ pub(crate) struct World {
     mode: ReadMode,
     log: Option<Log>,
     pub(crate) tallies: BTreeMap<Key, Tally>,
-    /// When the making of each topic began, and when it was acknowledged.
-    pub(crate) topics: BTreeMap<&'static str, (usize, Option<usize>)>,
+    pub(crate) topics: BTreeMap<&'static str, Life>,
     pub(crate) commits: BTreeMap<Key, Commits>,
+    /// Topics that were deleted, as long as a crash may bring them back.
+    pub(crate) past: Vec<Made>,
+    /// Every name that a topic had, and its level.
+    pub(crate) names: BTreeMap<&'static str, Durability>,
+    /// Topics are deleted in this world.
+    pub(crate) deletes: bool,
     /// Points at which the log was closed in order.
     pub(crate) clean: Vec<usize>,
     /// There was a power loss, or damage to the evidence, so that recovery may have to judge by the weaker rule after a kill.
@@ -87,6 +100,9 @@ impl World {
             tallies: BTreeMap::new(),
             topics: BTreeMap::new(),
             commits: BTreeMap::new(),
+            past: Vec::new(),
+            names: BTreeMap::new(),
+            deletes: false,
             clean: Vec::new(),
             power_lost: false,
             number: 0,
@@ -138,6 +154,7 @@ impl World {
         let said = |e: Error| format!("{e:?}");
         match step {
             Step::Topic(name, level) => self.create(name, level).map_err(said),
+            Step::Delete(name) => self.delete(name).map_err(said),
             Step::Append(key, len) => self.append(key, 1, len).map(drop).map_err(said),
             Step::Batch(key, count, len) => self.append(key, count, len).map(drop).map_err(said),
             Step::Roll(key) => {
@@ -150,6 +167,10 @@ impl World {
                 self.log().and_then(|log| log.sync()).map_err(said)?;
                 self.all_synced();
                 Ok(())
+            }
+            Step::Maintain => {
+                let done = self.log().and_then(|log| log.maintain());
+                done.map(drop).map_err(said)
             }
             Step::Commit(topic) => self.commit(topic).map_err(said),
             Step::Close => {
@@ -171,15 +192,54 @@ impl World {
     }
 
     fn create(&mut self, name: &'static str, level: Durability) -> Result<()> {
-        let began = self.disk.points();
-        self.topics.insert(name, (began, None));
+        let mut life = Life {
+            began: Some(self.disk.points()),
+            ..Life::default()
+        };
         self.log()?.create_topic(name, config(level))?;
-        self.topics.insert(name, (began, Some(self.disk.points())));
+        life.acked = Some(self.disk.points());
+        let dirs = directories(&self.disk);
+        let (_, tag) = dirs
+            .into_iter()
+            .find(|(of, _)| of == name)
+            .expect("it was made");
+        life.tag = tag;
+        self.topics.insert(name, life);
+        self.names.insert(name, level);
         for partition in 0..2 {
             let tally = Tally::new(level);
             self.tallies.insert((name, partition), tally);
         }
         Ok(())
+    }
+
+    fn delete(&mut self, name: &'static str) -> Result<()> {
+        let log = self.log()?;
+        self.deletes = true;
+        let began = self.disk.points();
+        log.delete_topic(name)?;
+        let acked = self.disk.points();
+        let mut made = self.pack(name).expect("a topic that was made");
+        made.life.gone = Some((began, Some(acked)));
+        self.past.push(made);
+        Ok(())
+    }
+
+    /// Takes a topic out of what is there.
+    fn pack(&mut self, name: &'static str) -> Option<Made> {
+        let life = self.topics.remove(name)?;
+        Some(Made {
+            name,
+            life,
+            tallies: take_of(&mut self.tallies, name),
+            commits: take_of(&mut self.commits, name),
+        })
+    }
+
+    fn unpack(&mut self, made: Made) {
+        self.topics.insert(made.name, made.life);
+        self.tallies.extend(made.tallies);
+        self.commits.extend(made.commits);
     }
 
     pub(crate) fn tally(&mut self, key: Key) -> &mut Tally {
@@ -207,6 +267,8 @@ impl World {
         };
         let acked = self.disk.points();
         self.note(key, first.get(), records, began, Some(acked));
+        let life = self.topics.get_mut(key.0).expect("a topic that was made");
+        life.acked.get_or_insert(acked);
         if self.segments(key) > files {
             self.tally(key).rolled(acked);
         }
@@ -302,23 +364,8 @@ impl World {
     }
 
     fn become_next_life(&mut self, disk: &Disk, found: &Opened, end: End) -> Result<(), String> {
-        for (name, (_, acked)) in &self.topics {
-            let promised = acked.is_some_and(|acked| acked <= end.point);
-            match found.log.topic(name) {
-                Err(e) if promised => return Err(format!("topic {name} is gone: {e:?}")),
-                Err(Error::NotFound { .. }) | Ok(_) => {}
-                Err(e) => return Err(format!("topic {name}: {e:?}")),
-            }
-        }
-        self.topics.retain(|name, _| found.log.topic(name).is_ok());
-        let topics = &self.topics;
-        self.tallies.retain(|key, _| topics.contains_key(key.0));
         let killed = end.model == CrashModel::ProcessKill;
-        for made in self.topics.values_mut() {
-            let made_again = if killed { found.since } else { 0 };
-            made.1 = made.1.filter(|at| killed && *at <= end.point);
-            made.1 = made.1.or(Some(made_again));
-        }
+        self.find_topics(disk, found, end)?;
         for (key, tally) in &mut self.tallies {
             let topic = found.log.topic(key.0).map_err(|e| format!("{e:?}"))?;
             let partition = topic.partition(key.1).map_err(|e| format!("{e:?}"))?;
@@ -329,7 +376,8 @@ impl World {
         }
         let committed = found.log.group(GROUP).committed();
         let committed = committed.map_err(|e| format!("committed: {e:?}"))?;
-        for (key, commits) in &mut self.commits {
+        for key in self.tallies.keys() {
+            let commits = self.commits.entry(*key).or_default();
             let at = thalweg::TopicPartition::new(key.0, key.1);
             let next = committed.next(&at).map(Offset::get);
             commits
@@ -343,6 +391,46 @@ impl World {
         Ok(())
     }
 
+    /// Which topics are there: as many as have a directory, each of them one that may be there, and all that must.
+    fn find_topics(&mut self, disk: &Disk, found: &Opened, end: End) -> Result<(), String> {
+        let mut dirs = directories(disk);
+        let live = found.log.topics().len();
+        if dirs.len() != live {
+            return Err(format!("{live} topics are there, and directories {dirs:?}"));
+        }
+        let names: Vec<&'static str> = self.topics.keys().copied().collect();
+        let mut all = std::mem::take(&mut self.past);
+        all.extend(names.into_iter().filter_map(|name| self.pack(name)));
+        for mut made in all {
+            let here = |(name, tag): &(String, String)| name == made.name && *tag == made.life.tag;
+            let place = dirs.iter().position(here);
+            made.judge(place.is_some(), end)?;
+            if let Some(place) = place {
+                dirs.remove(place);
+                let opened = found.log.topic(made.name);
+                opened.map_err(|e| format!("topic {}: {e:?}", made.name))?;
+                made.found(end);
+                self.unpack(made);
+            } else {
+                self.past.extend(made.missing(end, found.since));
+            }
+        }
+        if !dirs.is_empty() {
+            return Err(format!("nobody made {dirs:?}"));
+        }
+        for name in self
+            .names
+            .keys()
+            .filter(|name| !self.topics.contains_key(*name))
+        {
+            match found.log.topic(name) {
+                Err(Error::NotFound { .. }) => {}
+                other => return Err(format!("topic {name}: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
     /// The same world, as it was remembered so far, to be led on from a crash of its disk.
     pub(crate) fn branch(&self) -> World {
         World {
@@ -353,6 +441,9 @@ impl World {
             tallies: self.tallies.clone(),
             topics: self.topics.clone(),
             commits: self.commits.clone(),
+            past: self.past.clone(),
+            names: self.names.clone(),
+            deletes: self.deletes,
             clean: self.clean.clone(),
             power_lost: self.power_lost,
             number: self.number,
@@ -363,6 +454,14 @@ impl World {
     pub(crate) fn enter(&mut self, log: Log) {
         self.log = Some(log);
     }
+}
+
+/// Takes what is known of the partitions of a topic.
+fn take_of<V>(known: &mut BTreeMap<Key, V>, name: &str) -> BTreeMap<Key, V> {
+    let all = std::mem::take(known).into_iter();
+    let (of, others) = all.partition(|(key, _)| key.0 == name);
+    *known = others;
+    of
 }
 
 /// A topic with two partitions, and segments so small that they roll within twenty appends.

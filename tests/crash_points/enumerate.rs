@@ -91,8 +91,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Everything the plan asks for from `THALWEG_LONG=10` on; a slice of it otherwise.
-    fn chosen() -> Effort {
+    /// Everything the plan asks for from `THALWEG_LONG=10` on; a slice of it otherwise, at one point in so many.
+    fn chosen(points: u64) -> Effort {
         let scale = common::scale();
         if scale >= 10 {
             return Effort {
@@ -112,22 +112,26 @@ impl Effort {
             garbage: 2,
             lies: 1,
             copies: 1,
-            points: 1,
+            points,
         }
     }
 }
 
 /// Judges what crashes of these steps may leave.
 pub(crate) fn every_crash_of(what: &str, steps: &[Step]) {
+    some_crashes_of(what, steps, 1);
+}
+
+/// As [`every_crash_of`]; in a usual run at one point in so many.
+pub(crate) fn some_crashes_of(what: &str, steps: &[Step], points: u64) {
     let seed = common::seed();
     let world = World::after(seed, steps);
-    let counts = every_crash(&world, seed, what);
+    let counts = every_crash(&world, seed, what, Effort::chosen(points));
     counts.print(what);
 }
 
 /// Judges what crashes of this world's disk may leave.
-fn every_crash(world: &World, seed: u64, what: &str) -> Counts {
-    let effort = Effort::chosen();
+fn every_crash(world: &World, seed: u64, what: &str, effort: Effort) -> Counts {
     let mut counts = Counts::default();
     let mut dice = Dice::new(seed);
     for point in 0..=world.disk.points() {

@@ -154,6 +154,34 @@ fn f08_leftovers_of_recoveries_that_were_killed_are_never_taken_for_live() {
     }
 }
 
+/// Recovery seals a segment and begins the next one behind the gap. One that was killed in between left that to the next append:
+/// a close called the log clean all the same, and each opening after it reported the gap anew.
+#[test]
+fn f20_a_gap_that_a_killed_recovery_left_open_is_recorded_by_the_next_close() {
+    let steps = [
+        Topic("a", Process),
+        Append(A, 50),
+        Sync,
+        Append(A, 50),
+        PowerLoss(CrashModel::LostSuffix, 0),
+        Sync,
+    ];
+    let world = World::after(1, &steps);
+    for point in 0..=world.disk.points() {
+        let killed = world.disk.crash(point, CrashModel::ProcessKill, 0);
+        common::open(&killed, &world.clock)
+            .unwrap()
+            .close()
+            .unwrap();
+        let hash = killed.hash();
+        let log = common::open(&killed, &world.clock).unwrap();
+        let found = log.recovery();
+        assert!(found.is_empty(), "killed after {point}: {found:?}");
+        drop(log);
+        assert!(killed.hash() == hash, "killed after {point}: written");
+    }
+}
+
 #[test]
 fn f19_what_a_killed_recovery_left_in_the_cache_is_durable_before_an_append_rests_on_it() {
     let steps = [

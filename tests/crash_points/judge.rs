@@ -1,14 +1,14 @@
 //! One state that a crash left: opened by the real code, judged, led on for another life, crashed and judged again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thalweg::testing::{CrashModel, Disk};
 use thalweg::{Finding, FindingKind, RecoveryReport};
 
 use crate::common::{self, Dice};
 use crate::tally::{End, Seen, Tally};
-use crate::workload::{self, Key, World};
+use crate::workload::{self, Key, Step, World};
 
 /// Bytes of a segment's header: a file of no more holds no record.
 const HEADER: usize = 128;
@@ -82,8 +82,10 @@ pub(crate) fn judge(world: &World, shot: Shot) -> Result<u64, String> {
     Ok(2)
 }
 
+/// A partition, and the tag of its topic.
+pub(crate) type Named = (Key, String);
 /// What recovery found in each partition.
-pub(crate) type Recovered = BTreeMap<Key, Vec<Seen>>;
+pub(crate) type Recovered = BTreeMap<Named, Vec<Seen>>;
 
 /// Opens what a crash left, judges it, and appends to every partition. What there was before that.
 pub(crate) fn live(
@@ -93,11 +95,7 @@ pub(crate) fn live(
     dice: &mut Dice,
 ) -> Result<Recovered, String> {
     let clean = world.clean.contains(&shot.point);
-    let told: Vec<_> = world
-        .tallies
-        .iter()
-        .map(|(key, tally)| (*key, tally.end_told(shot.point)))
-        .collect();
+    let told = ends_told(world, shot.point);
     let before = segment_files(disk);
     let hash = disk.hash();
     let power_lost = world.power_lost;
@@ -113,21 +111,71 @@ pub(crate) fn live(
     }
     world.power_lost |= shot.copy;
     world.enter(opened.log);
+    judge_cuts(&before, disk, &opened.report)?;
     let records = |tally: &Tally| tally.records().cloned().collect();
     let recovered = world
         .tallies
         .iter()
-        .map(|(key, tally)| (*key, records(tally)))
+        .map(|(key, tally)| (named(world, *key), records(tally)))
         .collect();
-    for (key, told) in told {
-        if world.tallies.contains_key(&key) {
-            judge_gap(world, key, told, &opened.report)?;
-            go_on(world, key, dice)?;
-        }
+    let keys: Vec<Key> = world.tallies.keys().copied().collect();
+    for key in keys {
+        judge_gap(world, key, told[&named(world, key)], &opened.report)?;
+        go_on(world, key, dice)?;
     }
     judge_commits(world)?;
     judge_cuts(&before, disk, &opened.report)?;
+    if world.deletes {
+        come_and_go(world, dice)?;
+    }
     Ok(recovered)
+}
+
+/// A partition of the topic that is there now, and of no other of its name.
+fn named(world: &World, key: Key) -> Named {
+    (key, world.topics[key.0].tag.clone())
+}
+
+/// The greatest end that somebody was told by then, for each partition that may be there.
+fn ends_told(world: &World, point: usize) -> BTreeMap<Named, u64> {
+    let present = world
+        .tallies
+        .iter()
+        .map(|(key, tally)| (named(world, *key), tally));
+    let past = world.past.iter().flat_map(|made| {
+        let tallies = made.tallies.iter();
+        tallies.map(|(key, tally)| ((*key, made.life.tag.clone()), tally))
+    });
+    let told = |(of, tally): (Named, &Tally)| (of, tally.end_told(point));
+    present.chain(past).map(told).collect()
+}
+
+/// Topics are deleted, made, or made anew: their names can be used at once.
+fn come_and_go(world: &mut World, dice: &mut Dice) -> Result<(), String> {
+    let names: Vec<_> = world
+        .names
+        .iter()
+        .map(|(name, level)| (*name, *level))
+        .collect();
+    for (name, level) in names {
+        let there = world.topics.contains_key(name);
+        let mut steps = Vec::new();
+        match dice.below(4) {
+            0 if there => steps.push(Step::Delete(name)),
+            1 if there => steps.extend([Step::Delete(name), Step::Topic(name, level)]),
+            2 if there => steps.push(Step::Commit(name)),
+            0..3 if !there => steps.extend([
+                Step::Topic(name, level),
+                Step::Append((name, 0), 30),
+                Step::Commit(name),
+            ]),
+            _ => {}
+        }
+        for step in steps {
+            world.take(step).map_err(|why| format!("{step:?}: {why}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Only what such an end may call for is reported.
@@ -228,7 +276,11 @@ fn judge_cuts(
     disk: &Disk,
     report: &RecoveryReport,
 ) -> Result<(), String> {
+    let dirs = workload::directories(disk);
     for (path, bytes) in before.iter().filter(|(_, bytes)| bytes.len() > HEADER) {
+        if is_of_deleted(path, &dirs) {
+            continue;
+        }
         // A segment of which nothing was left is replaced by one that begins elsewhere.
         let now = disk.read_file(path);
         let now = now.unwrap_or_else(|_| bytes[..HEADER].to_vec());
@@ -257,6 +309,17 @@ fn judge_cuts(
     Ok(())
 }
 
+/// Is this a file of a topic that is not there any more? (Whether that may be is judged elsewhere.)
+fn is_of_deleted(path: &Path, dirs: &[(String, String)]) -> bool {
+    let Ok(below) = path.strip_prefix("/log/topics") else {
+        return false;
+    };
+    let dir = below.iter().next().and_then(|dir| dir.to_str());
+    !dirs
+        .iter()
+        .any(|(name, tag)| dir == Some(&format!("{name}-{tag}")))
+}
+
 fn segment_files(disk: &Disk) -> Vec<(PathBuf, Vec<u8>)> {
     let files = disk.files().into_iter().map(|(path, _)| path);
     let segments = files.filter(|path| path.extension().is_some_and(|ext| ext == "log"));
@@ -269,7 +332,7 @@ fn segment_files(disk: &Disk) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// Closed in order, opened again: everything is there, nothing is reported, and nothing is written.
 fn close_and_look(mut world: World) -> Result<(), String> {
-    world.take(workload::Step::Close)?;
+    world.take(Step::Close)?;
     let (disk, hash) = (world.disk.clone(), world.disk.hash());
     let end = End::at(disk.points(), CrashModel::ProcessKill);
     let opened = world.reopen(&disk, end)?;
@@ -288,7 +351,8 @@ fn judge_lie(world: &World, disk: &Disk, end: End) -> Result<(), String> {
     let Ok(log) = common::open(disk, &world.clock) else {
         return Ok(()); // a typed error
     };
-    for (key, tally) in &world.tallies {
+    let partitions = world.names.keys().flat_map(|name| [(*name, 0), (*name, 1)]);
+    for key in partitions {
         let Ok(partition) = log.topic(key.0).and_then(|topic| topic.partition(key.1)) else {
             continue;
         };
@@ -305,12 +369,23 @@ fn judge_lie(world: &World, disk: &Disk, end: End) -> Result<(), String> {
         let damaged = |finding: &Finding| {
             finding.kind == FindingKind::Damaged && finding.at.as_ref() == Some(&at)
         };
-        let judged = if whole && !log.recovery().findings().iter().any(damaged) {
-            let next = partition.offsets().end.get();
-            tally.check(&seen, next, end).map(drop)
-        } else {
-            tally.check_readable(&seen, end)
-        };
+        let whole = whole && !log.recovery().findings().iter().any(damaged);
+        let next = partition.offsets().end.get();
+        // Such a device may have forgotten that a topic was deleted: it may be any of those that had the name.
+        let past = world.past.iter().filter_map(|made| made.tallies.get(&key));
+        let judged = world
+            .tallies
+            .get(&key)
+            .into_iter()
+            .chain(past)
+            .map(|tally| {
+                if whole {
+                    tally.check(&seen, next, end).map(drop)
+                } else {
+                    tally.check_readable(&seen, end)
+                }
+            });
+        let judged = judged.reduce(Result::or).unwrap_or(Ok(()));
         judged.map_err(|why| format!("{key:?}: {why}"))?;
     }
     Ok(())

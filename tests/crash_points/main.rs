@@ -7,6 +7,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod deletions;
 mod enumerate;
 mod found;
 mod judge;

@@ -5,7 +5,7 @@ use thalweg::testing::CrashModel;
 use crate::common::{self, Dice};
 use crate::enumerate::Counts;
 use crate::judge::{self, Recovered, Shot};
-use crate::workload::{Step, World};
+use crate::workload::{Made, Step, World};
 
 /// How often a recovery is crashed, and each of the recoveries from that.
 const TRIES: [u64; 2] = [6, 3];
@@ -55,7 +55,7 @@ impl Nest {
         let recovered = judge::live(&mut next, &disk, shot, &mut self.dice).map_err(say)?;
         self.counts.count(shot, 1);
         if let Some(single) = single {
-            same(single, &recovered).map_err(say)?;
+            same(world, shot, single, &recovered).map_err(say)?;
         }
         let Some((&count, deeper)) = tries.split_first() else {
             return Ok(());
@@ -76,10 +76,17 @@ impl Nest {
     }
 }
 
-/// What a single recovery found is there, and behind it only what was appended since.
-fn same(single: &Recovered, recovered: &Recovered) -> Result<(), String> {
-    for (key, records) in single {
-        let again = recovered.get(key).map_or(&[][..], Vec::as_slice);
+/// What a single recovery found is there, and behind it only what was appended since. `world` is as it was before this crash: it
+/// knows what was deleted by then.
+fn same(world: &World, shot: Shot, single: &Recovered, again: &Recovered) -> Result<(), String> {
+    for (named, records) in single {
+        let (key, tag) = named;
+        let there = world.topics.get(key.0).is_some_and(|life| life.tag == *tag);
+        let kept = |made: &Made| made.life.tag == *tag && !made.deletion_began(shot.point);
+        if !there && !world.past.iter().any(kept) {
+            continue;
+        }
+        let again = again.get(named).map_or(&[][..], Vec::as_slice);
         if !again.starts_with(records) {
             let (before, after) = (records.len(), again.len());
             return Err(format!(

@@ -145,6 +145,21 @@ fn work() -> Vec<Step> {
     steps
 }
 
+/// A topic is deleted, made again, deleted by another process, and made again; with commits, and beside another topic.
+fn deletions() -> Vec<Step> {
+    let mut steps = vec![Topic(A.0, Power), Topic(B.0, Process), Append(A, 300)];
+    steps.extend([Batch(B, 3, 100), Append(B, 4000), Commit(B.0), Delete(B.0)]);
+    steps.extend([
+        Append(A, 40),
+        Topic(B.0, Process),
+        Append(B, 20),
+        Commit(B.0),
+    ]);
+    steps.extend([Sync, Close, Delete(B.0), Append(A, 40), Topic(B.0, Process)]);
+    steps.extend([Append(B, 20), Close, Append(A, 40), Append(B, 20)]);
+    steps
+}
+
 /// A little of everything that writes, after recovery.
 fn work_on() -> Vec<Step> {
     vec![
@@ -161,8 +176,13 @@ fn work_on() -> Vec<Step> {
 
 /// Every call fails with every error, once and from then on. In a usual run one in a few, from `THALWEG_LONG=10` on each.
 fn every_call(what: &str, start: &Start, steps: &[Step]) {
+    one_call_in(3, what, start, steps);
+}
+
+/// As [`every_call`]; in a usual run one in so many.
+fn one_call_in(stride: u64, what: &str, start: &Start, steps: &[Step]) {
     let mut dice = Dice::new(common::seed());
-    let stride = if common::scale() >= 10 { 1 } else { 3 };
+    let stride = if common::scale() >= 10 { 1 } else { stride };
     let mut tried = Tried::default();
     for error in DiskError::ALL {
         for lasting in [false, true] {
@@ -183,6 +203,32 @@ fn every_call(what: &str, start: &Start, steps: &[Step]) {
 #[test]
 fn f21_each_answer_means_what_it_says_whichever_call_fails() {
     every_call("any call", &Start::Empty, &work());
+}
+
+#[test]
+fn f75b_each_answer_means_what_it_says_whichever_call_of_a_deletion_fails() {
+    one_call_in(12, "any call of deletions", &Start::Empty, &deletions());
+}
+
+/// Closed between the first appends, and after each topic was made: what failed before the close is not made good after it.
+#[test]
+fn f97b_each_answer_means_what_it_says_whichever_call_between_closes_fails() {
+    let mut steps = vec![
+        Topic(A.0, Power),
+        Close,
+        Append(A, 30),
+        Close,
+        Append(A, 30),
+    ];
+    steps.extend([
+        Topic(B.0, Process),
+        Close,
+        Append(B, 20),
+        Close,
+        Append(B, 20),
+    ]);
+    steps.extend([Close, Delete(B.0), Close, Topic(B.0, Power), Append(A, 20)]);
+    one_call_in(12, "any call between closes", &Start::Empty, &steps);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A run of a workload on a disk that fails: what each call was told, and whether what is there later agrees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use thalweg::testing::{Disk, ManualClock};
@@ -33,6 +33,8 @@ pub(crate) struct Run {
     pub(crate) log: Option<Log>,
     pub(crate) history: BTreeMap<Key, Vec<Attempt>>,
     pub(crate) topics: BTreeMap<&'static str, Told>,
+    /// Topics that may be deleted.
+    pub(crate) undecided: BTreeSet<&'static str>,
     /// Partitions that may not acknowledge anything until they are recovered.
     pub(crate) stopped: Vec<Key>,
     /// Errors, and answers that should not have been given.
@@ -49,6 +51,7 @@ impl Run {
             log: None,
             history: BTreeMap::new(),
             topics: BTreeMap::new(),
+            undecided: BTreeSet::new(),
             stopped: Vec::new(),
             errors: Vec::new(),
             wrong: Vec::new(),
@@ -83,6 +86,8 @@ impl Run {
     pub(crate) fn take(&mut self, step: Step) -> Result<()> {
         match step {
             Topic(name, level) => self.make(name, level),
+            Delete(name) => self.delete(name),
+            Maintain => Ok(()),
             Append(key, len) => self.append(key, 1, len),
             Batch(key, count, len) => self.append(key, count, len),
             Roll(key) => self.partition(key)?.roll(),
@@ -98,6 +103,9 @@ impl Run {
     }
 
     pub(crate) fn make(&mut self, name: &'static str, level: Durability) -> Result<()> {
+        if self.undecided.contains(name) {
+            return Ok(()); // it would not be known which of the two is there
+        }
         let made = self.log()?.topic_or_create(name, workload::config(level));
         let told = told(made.as_ref().err());
         let known = self.topics.entry(name).or_insert(told);
@@ -106,6 +114,25 @@ impl Run {
             *known = told;
         }
         made.map(drop)
+    }
+
+    /// What is deleted is gone, with all that was in it. What may be may be there whole.
+    fn delete(&mut self, name: &'static str) -> Result<()> {
+        let deleted = self.log()?.delete_topic(name);
+        match told(deleted.as_ref().err()) {
+            Told::There => {
+                self.topics.insert(name, Told::NotThere);
+                self.history.retain(|key, _| key.0 != name);
+                self.stopped.retain(|key| key.0 != name);
+                self.undecided.remove(name);
+            }
+            Told::Unknown => {
+                self.topics.insert(name, Told::Unknown);
+                self.undecided.insert(name);
+            }
+            Told::NotThere => {}
+        }
+        deleted
     }
 
     pub(crate) fn append(&mut self, key: Key, count: u32, len: usize) -> Result<()> {
@@ -153,9 +180,12 @@ impl Run {
         self.log()?;
         let keys: Vec<Key> = self.history.keys().copied().collect();
         for key in keys {
-            match self.partition(key) {
+            match self
+                .partition(key)
+                .and_then(|partition| partition.recover())
+            {
                 Err(Error::NotFound { .. }) => continue,
-                other => drop(other?.recover()?),
+                other => drop(other?),
             }
             self.stopped.clear();
             self.append(key, 1, 10)?;
@@ -181,7 +211,7 @@ impl Run {
             let partition = log.topic(key.0).and_then(|topic| topic.partition(key.1));
             let nothing = history.iter().all(|append| append.told == Told::NotThere);
             match partition {
-                Err(Error::NotFound { .. }) if nothing => {}
+                Err(Error::NotFound { .. }) if nothing || self.undecided.contains(key.0) => {}
                 Err(e) => return Err(format!("{key:?}: {e:?}")),
                 // A write-back that failed took what was acknowledged below `Power`: what is there is no other record's.
                 Ok(partition) if after == After::Lies && key.0 != A.0 => {

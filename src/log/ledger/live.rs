@@ -37,7 +37,7 @@ const AROUND: u64 = 44;
 
 impl Live {
     /// Writes these commits as one batch, and takes them in if that went well. Those for topics that are deleted are left out: a
-    /// topic that is deleted from now on finds its commits here, and forgets them.
+    /// topic whose deletion is decided from now on finds its commits here, and forgets them.
     pub(super) fn store(
         &mut self,
         partition: &Partition,
@@ -45,7 +45,9 @@ impl Live {
         commits: &[Commit<'_>],
         time: i64,
     ) -> Result<()> {
-        let there = commits.iter().filter(|commit| !commit.partition.is_gone());
+        let there = commits
+            .iter()
+            .filter(|commit| !commit.partition.is_deleted());
         self.taken.clear();
         self.taken
             .extend(there.map(|commit| (commit.key(), commit.next)));
