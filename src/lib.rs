@@ -80,8 +80,8 @@
 //!
 //! # Not there yet
 //!
-//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only. The ledger of
-//! committed offsets grows too. A damaged partition can be read and not be repaired. How members share partitions cannot be
+//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (committed
+//! offsets are kept small). A damaged partition can be read and not be repaired. How members share partitions cannot be
 //! chosen, and they are not told when partitions come and go: ask for [`Consumer::assignment`] after a poll. A member that
 //! does not poll any more keeps its partitions until it is dropped.
 //!

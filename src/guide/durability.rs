@@ -161,7 +161,8 @@
 //!   have a gap after each `kill -9`.
 //! * **Checksums** are CRC-32: an accident passes with a chance of one in four billion, and a forger always. What is changed in
 //!   memory before it is summed is not found.
-//! * **Committed offsets** are kept in a ledger that grows with each commit. It is not compacted yet.
+//! * **A log that is only looked at** ([`Log::open_read_only`](crate::Log::open_read_only)) while another process makes its committed
+//!   offsets smaller may meet a file that has just been removed, and call that damage: look again.
 //!
 //! [`Durability`]: crate::Durability
 //! [`Error::AlreadyOpen`]: crate::Error::AlreadyOpen

@@ -228,26 +228,8 @@ pub(crate) struct Views<'c> {
 impl Iterator for Views<'_> {
     type Item = View;
 
-    /// Nearly always the next record of the same batch; everything else is a call.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "else each record goes through memory: a third more time for a poll"
-    )]
+    #[inline]
     fn next(&mut self) -> Option<View> {
-        if let Some(records) = &mut self.records
-            && let Some(view) = records.next()
-        {
-            return Some(view);
-        }
-        self.next_batch()
-    }
-}
-
-impl Views<'_> {
-    /// The first record of the next batch that has one.
-    #[inline(never)]
-    fn next_batch(&mut self) -> Option<View> {
         loop {
             if let Some(view) = self.records.as_mut().and_then(Iterator::next) {
                 return Some(view);
@@ -279,35 +261,23 @@ struct BatchViews<'c> {
 impl Iterator for BatchViews<'_> {
     type Item = View;
 
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "as `Views::next`")]
+    #[inline]
     fn next(&mut self) -> Option<View> {
-        let record = self.records.next()?.ok()?; // validated when it was read
-        let offset = self.base + u64::from(record.delta);
-        if self.wanted.contains(&offset) {
-            Some(self.view(offset, &record))
-        } else {
-            self.pass_over(offset)
+        loop {
+            let record = self.records.next()?.ok()?; // validated when it was read
+            let offset = self.base + u64::from(record.delta);
+            if offset >= self.wanted.end {
+                return None;
+            }
+            if offset >= self.wanted.start {
+                return Some(self.view(offset, &record));
+            }
         }
     }
 }
 
 impl BatchViews<'_> {
-    /// The record at `offset` is not wanted: the first one behind it that is.
-    #[cold]
-    fn pass_over(&mut self, mut offset: u64) -> Option<View> {
-        while offset < self.wanted.start {
-            let record = self.records.next()?.ok()?;
-            offset = self.base + u64::from(record.delta);
-            if self.wanted.contains(&offset) {
-                return Some(self.view(offset, &record));
-            }
-        }
-        None
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "as `Views::next`")]
+    #[inline]
     fn view(&self, offset: u64, record: &RawRecord) -> View {
         let (timestamp, timestamp_type) = match (self.timestamps, record.event_time) {
             (TimestampType::EventTime, Some(time)) => {
