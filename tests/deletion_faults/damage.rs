@@ -7,6 +7,16 @@ use super::{
     commit, dirs, files_of, is_corruption, is_not_found, open, topic_of, try_open, values,
 };
 
+/// The name of the deleted topic is used again, and nothing is left of the old one.
+fn made_anew(log: Log, disk: &Disk) -> Log {
+    topic_of(&log, "orders", Durability::Power, &["n"]);
+    log.close().unwrap();
+    let log = open(disk);
+    assert!(log.recovery().is_empty(), "{:?}", log.recovery());
+    assert_eq!(values(&log, "orders"), ["n"]);
+    log
+}
+
 #[test]
 fn f75_a_topic_with_a_poisoned_partition_is_deleted_as_any_other() {
     for failed in [FailedSync::Keep, FailedSync::Revert] {
@@ -29,11 +39,7 @@ fn f75_a_topic_with_a_poisoned_partition_is_deleted_as_any_other() {
         assert!(log.sync().is_err());
         log.delete_topic("orders").unwrap();
         log.sync().unwrap();
-        topic_of(&log, "orders", Durability::Power, &["n"]);
-        log.close().unwrap();
-        let log = open(&disk);
-        assert!(log.recovery().is_empty(), "{:?}", log.recovery());
-        assert_eq!(values(&log, "orders"), ["n"]);
+        made_anew(log, &disk);
         assert_eq!(dirs(&disk).len(), 1);
     }
 }
@@ -56,11 +62,7 @@ fn f75_a_topic_with_a_damaged_partition_is_deleted_as_any_other() {
     assert_eq!(log.recovery().findings().iter().filter(damaged).count(), 1);
     log.delete_topic("orders").unwrap();
     assert!(log.group("g").committed().unwrap().is_empty());
-    topic_of(&log, "orders", Durability::Power, &["n"]);
-    log.close().unwrap();
-    let log = open(&disk);
-    assert!(log.recovery().is_empty(), "{:?}", log.recovery());
-    assert_eq!(values(&log, "orders"), ["n"]);
+    let log = made_anew(log, &disk);
     assert_eq!(values(&log, "keep"), ["k"]);
 }
 
@@ -95,11 +97,7 @@ fn f75_a_topic_whose_description_is_damaged_can_be_deleted() {
         log.delete_topic("orders").unwrap();
         assert!(is_not_found(&log.topic("orders")));
         assert!(log.group("g").committed().unwrap().is_empty());
-        topic_of(&log, "orders", Durability::Power, &["n"]);
-        log.close().unwrap();
-        let log = open(&disk);
-        assert!(log.recovery().is_empty(), "{:?}", log.recovery());
-        assert_eq!(values(&log, "orders"), ["n"]);
+        made_anew(log, &disk);
         assert_eq!(dirs(&disk).len(), 2);
     }
 }
