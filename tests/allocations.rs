@@ -7,8 +7,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::time::Duration;
 
-use thalweg::{Durability, EntryRef, Error, Log, Partition, Record, Topic, TopicConfig};
+use thalweg::{
+    Durability, EntryRef, Error, Log, Offset, Partition, Positions, Record, Topic, TopicConfig,
+};
 
 /// The system's allocator, counting for each thread.
 struct Counting;
@@ -166,4 +169,61 @@ fn owned_entries_share_the_block_they_were_read_with() {
     });
     assert_eq!(bytes, 2_000_000);
     assert!(found <= 120, "{found} for 20000 records");
+}
+
+fn topic_and_log(records: u64) -> (Log, Topic) {
+    let log = Log::in_memory();
+    let config = TopicConfig::new()
+        .partitions(1)
+        .durability(Durability::Process);
+    let topic = log.create_topic("orders", config).unwrap();
+    for batch in 0..records / 100 {
+        let values = (batch * 100..(batch + 1) * 100).map(|n| format!("value-{n:094}"));
+        topic.append_all(values.map(Record::keyless)).unwrap();
+    }
+    (log, topic)
+}
+
+#[test]
+fn records_that_are_polled_allocate_nothing_each() {
+    let (log, _topic) = topic_and_log(20_000);
+    let mut consumer = log.group("g").subscribe(["orders"]).join().unwrap();
+    let (mut records, mut polls) = (0, 0);
+    let found = allocations(|| {
+        loop {
+            let batch = consumer.poll(Duration::ZERO).unwrap();
+            if batch.is_empty() {
+                break;
+            }
+            polls += 1;
+            records += batch.iter().filter(|entry| entry.value().is_some()).count();
+        }
+    });
+    assert_eq!((records, polls), (20_000, 40));
+    // A batch is a value of its own: what it holds together takes a few allocations, however many records it has.
+    assert!(found <= 12 * polls, "{found} for {polls} polls");
+}
+
+#[test]
+fn a_poll_that_finds_nothing_allocates_nothing() {
+    let (log, _topic) = topic_and_log(100);
+    let mut consumer = log.group("g").subscribe(["orders"]).join().unwrap();
+    while !consumer.poll(Duration::ZERO).unwrap().is_empty() {}
+    let found = calls_that_allocate(|_| {
+        assert!(consumer.poll(Duration::ZERO).unwrap().is_empty());
+    });
+    assert_eq!(found, 0);
+}
+
+#[test]
+fn a_commit_allocates_nothing() {
+    let (log, topic) = topic_and_log(2_000);
+    let mut consumer = log.group("g").subscribe(["orders"]).join().unwrap();
+    assert_eq!(consumer.poll(Duration::ZERO).unwrap().len(), 500);
+    let at = topic.partition(0).unwrap().topic_partition();
+    let positions: Vec<Positions> = (0..100)
+        .map(|n| [at.at(Offset::new(n))].into_iter().collect())
+        .collect();
+    let found = calls_that_allocate(|n| consumer.commit_at(&positions[n % 100]).unwrap());
+    assert!(found <= ALLOWED, "{found} of {CALLS}");
 }

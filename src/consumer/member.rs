@@ -295,22 +295,22 @@ impl Member {
             })
     }
 
-    fn store(&self, commits: &[Commit<'_>]) -> Result<()> {
+    fn store<'s>(&'s self, commits: impl Iterator<Item = Commit<'s>>) -> Result<()> {
         self.log
             .ledger()
             .commit(self.settings.group.name(), commits)
     }
 
     /// Where each partition is read on, of those that moved since the last commit, or did not.
-    fn commits(&self, moved: bool) -> Vec<Commit<'_>> {
-        let sources = self.sources.iter().filter(|source| source.moved == moved);
-        let commits = sources.filter_map(|source| {
+    fn commits(&self, moved: bool) -> impl Iterator<Item = Commit<'_>> {
+        let sources = self.sources.iter();
+        let sources = sources.filter(move |source| source.moved == moved);
+        sources.filter_map(|source| {
             Some(Commit {
                 partition: source.partition(),
                 next: source.position()?,
             })
-        });
-        commits.collect()
+        })
     }
 
     fn all_stored(&mut self) {
@@ -332,14 +332,15 @@ impl ConsumerEngine for Member {
 
     fn commit(&mut self) -> Result<()> {
         self.log.check_open()?;
-        self.store(&self.commits(true))?;
+        self.store(self.commits(true))?;
         self.all_stored();
         Ok(())
     }
 
     fn commit_durable(&mut self) -> Result<()> {
         self.log.check_open()?;
-        let (moved, others) = (self.commits(true), self.commits(false));
+        let moved: Vec<_> = self.commits(true).collect();
+        let others: Vec<_> = self.commits(false).collect();
         let group = self.settings.group.name();
         self.log.ledger().commit_durable(group, &moved, &others)?;
         self.all_stored();
@@ -348,16 +349,18 @@ impl ConsumerEngine for Member {
 
     fn commit_at(&mut self, next: &Positions) -> Result<()> {
         self.log.check_open()?;
-        let mut commits = Vec::new();
+        // All of them or none.
         for position in next.iter() {
             let source = self.source(position.topic_partition())?;
             source.check_commit(position.offset())?;
-            commits.push(Commit {
-                partition: source.partition(),
-                next: position.offset(),
-            });
         }
-        self.store(&commits)?;
+        let commit = |position: &Position| {
+            Some(Commit {
+                partition: self.source(position.topic_partition()).ok()?.partition(),
+                next: position.offset(),
+            })
+        };
+        self.store(next.iter().filter_map(commit))?;
         for position in next.iter() {
             let source = self.source_mut(position.topic_partition())?;
             source.moved = source.position() != Some(position.offset());

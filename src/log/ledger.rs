@@ -47,6 +47,7 @@ const TOMBSTONES_AT_ONCE: usize = 4096;
 pub(crate) type PartitionKey = evidence::Key;
 
 /// That a group is done with everything below `next`.
+#[derive(Clone, Copy)]
 pub(crate) struct Commit<'p> {
     pub(crate) partition: &'p Partition,
     pub(crate) next: Offset,
@@ -200,7 +201,11 @@ impl Ledger {
     }
 
     /// Stores these commits of one group, all of them or none; those for topics that are deleted are left out.
-    pub(crate) fn commit(&self, group: &str, commits: &[Commit<'_>]) -> Result<()> {
+    pub(crate) fn commit<'p>(
+        &self,
+        group: &str,
+        commits: impl Iterator<Item = Commit<'p>>,
+    ) -> Result<()> {
         let time = self.clock.now().as_millis();
         let mut live = self.live.lock();
         live.store(self.partition(), group, commits, time)?;
@@ -227,7 +232,7 @@ impl Ledger {
         if !planted!(COMMIT_DURABLE_BEFORE_DATA) {
             Ledger::make_durable(commits.iter().chain(before))?; // 1
         }
-        self.commit(group, commits)?; // 2
+        self.commit(group, commits.iter().copied())?; // 2
         let ledger = self.partition();
         ledger
             .sync() // 3

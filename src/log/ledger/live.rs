@@ -38,16 +38,14 @@ const AROUND: u64 = 44;
 impl Live {
     /// Writes these commits as one batch, and takes them in if that went well. Those for topics that are deleted are left out: a
     /// topic whose deletion is decided from now on finds its commits here, and forgets them.
-    pub(super) fn store(
+    pub(super) fn store<'p>(
         &mut self,
         partition: &Partition,
         group: &str,
-        commits: &[Commit<'_>],
+        commits: impl Iterator<Item = Commit<'p>>,
         time: i64,
     ) -> Result<()> {
-        let there = commits
-            .iter()
-            .filter(|commit| !commit.partition.is_deleted());
+        let there = commits.filter(|commit| !commit.partition.is_deleted());
         self.taken.clear();
         self.taken
             .extend(there.map(|commit| (commit.key(), commit.next)));
