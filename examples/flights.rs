@@ -86,7 +86,7 @@ fn parent(csv: &Path) -> Result<Vec<Verdict>, BoxError> {
     let topic = log.topic(ingest::TOPIC)?;
     let partitions = topic.settings().partitions;
     let verdicts = Group::ALL.map(|group| {
-        let lag = read::lag(&topic, &log.group(group.name()))?;
+        let lag = read::lag(&log.group(group.name()))?;
         judge(group, &truth, dir, partitions, lag)
     });
     let verdicts = verdicts.into_iter().collect::<Result<Vec<_>, _>>()?;

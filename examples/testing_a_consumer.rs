@@ -1,7 +1,7 @@
 //! How is the logic of a consumer tested without a broker? A kitchen that reads orders, on a log whose crashes, faults and time the
 //! test chooses.
 //!
-//! `cargo run --example testing_a_consumer --features testing`. In a crate of yours, `Kitchen` would be in `src`, each of the four
+//! `cargo run --example testing_a_consumer`. In a crate of yours, `Kitchen` would be in `src`, each of the four
 //! functions below it a `#[test]`, and `thalweg = { …, features = ["testing"] }` a dev-dependency. None of them waits.
 
 use std::collections::BTreeMap;

@@ -222,9 +222,10 @@ pub enum Error {
         /// The first offset that can be read, and the next to be written.
         valid: Range<Offset>,
     },
-    /// The group has no committed offset here, and is told to fail then. Set its positions, or choose where it starts.
+    /// The group has no committed offset here, and is told to fail then. Seek to where it should begin, or join with another
+    /// `start_from`.
     #[error(
-        "group {group:?} has no committed offset for {at}: set its positions or choose another `start_from`"
+        "group {group:?} has no committed offset for {at}: seek to where it should begin or choose another `start_from`"
     )]
     #[non_exhaustive]
     NoPosition {
@@ -354,7 +355,8 @@ pub enum Error {
     },
     /// Background work of the log panicked, which is a bug of this crate. Told once; appends and reads go on, and the work is
     /// tried again: by the log itself after a while, by [`Log::maintain`](crate::Log::maintain) and
-    /// [`Log::sync`](crate::Log::sync) at once. The call that returns this has done nothing else.
+    /// [`Log::sync`](crate::Log::sync) at once. `sync` has then done nothing, `maintain` perhaps a part: call again.
+    /// [`Log::close`](crate::Log::close) has done everything.
     #[error("{what} panicked in the background: {message}")]
     #[non_exhaustive]
     Panicked {
@@ -363,7 +365,7 @@ pub enum Error {
         /// What the panic said.
         message: Box<str>,
     },
-    /// The log, topic or consumer behind this handle was closed or deleted. Open it again.
+    /// The log behind this handle was closed. Open it again. (A deleted topic is [`NotFound`](Error::NotFound).)
     #[error("this handle is closed: open it again")]
     Closed,
 }

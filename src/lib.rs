@@ -45,7 +45,7 @@
 //! | wait for records until I am told to stop | [`Consumer::next_batch`], [`Consumer::wake_handle`] |
 //! | commit in the middle of a batch | [`Consumer::commit_through`], [`Consumer::commit_at`] |
 //! | know how far a group is behind | [`ConsumerGroup::lag`], [`ConsumerGroup::committed`] |
-//! | read once more | [`Consumer::seek`], [`ConsumerBuilder::start_from`] |
+//! | read once more | [`Consumer::seek`] back after a poll; or a group of another name |
 //! | be done with records for good, whatever happens to the machine | [`Consumer::commit_durable`] |
 //! | do without the log's thread | [`Maintenance::Manual`], [`Log::maintain`] |
 //! | look at records without a group | [`Partition::entries`], [`Partition::get`], [`Partition::offset_for_time`] |
@@ -70,18 +70,18 @@
 //! At every level a record is seen only when it is as safe as its level promises, a batch is there as a whole or not at all, and
 //! damage is an error that names the file and the byte. Committed offsets are handed to the operating system at once and synced
 //! soon after, behind the records that they speak of, by the log's thread or by [`Log::maintain`]: losing one to a power cut
-//! repeats work, it loses none. [`Consumer::commit_durable`] waits until that cannot happen.
+//! repeats work, it loses none (unless the group begins at [`StartFrom::Latest`] or [`StartFrom::Ago`] where it has no commit). [`Consumer::commit_durable`] waits until that cannot happen.
 //!
 //! # Errors that any call can give
 //!
 //! Every call on a closed log is [`Error::Closed`], every write to one that was opened to be read is [`Error::ReadOnly`], and a log
-//! whose directory was taken from it writes no more ([`Error::Poisoned`]). Where a list of errors below names the disk, that is
+//! whose directory was taken from it writes no more ([`Error::Poisoned`]). Every call on a deleted topic is [`Error::NotFound`]. Where a list of errors below names the disk, that is
 //! [`Error::Io`], [`Error::NoSpace`], [`Error::Corruption`], [`Error::Poisoned`].
 //!
 //! # Not there yet
 //!
-//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (committed
-//! offsets are kept small). A damaged partition can be read and not be repaired. How members share partitions cannot be
+//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (of
+//! committed offsets only the latest of each group and partition is kept; groups cannot be deleted yet). A damaged partition can be read and not be repaired. How members share partitions cannot be
 //! chosen, and they are not told when partitions come and go: ask for [`Consumer::assignment`] after a poll. A member that
 //! does not poll any more keeps its partitions until it is dropped.
 //!

@@ -132,7 +132,7 @@ impl<'j> Member<'j> {
                 self.consumer.commit()?;
                 self.journal.committed(&self.consumer.positions())?;
             }
-            if batch.is_empty() && lag(&self.topic, &self.consumers)? == 0 {
+            if batch.is_empty() && lag(&self.consumers)? == 0 {
                 break;
             }
         }
@@ -193,15 +193,8 @@ fn count(table: &mut Tally, entry: EntryRef<'_>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// How many offsets a group has not committed, over all partitions; 0 once it has handled everything. That is what tells a member
-/// to stop, for a poll with nothing in it does not: others may still hold flights, and leave before they have handled them.
-/// ([`ConsumerGroup::lag`] has only those partitions for which something was committed.)
-pub(crate) fn lag(topic: &Topic, group: &ConsumerGroup) -> Result<u64, BoxError> {
-    let committed = group.committed()?;
-    let of_partition = topic.partitions().into_iter().map(|partition| {
-        let next = committed.next(&partition.topic_partition());
-        let end = partition.offsets().end;
-        end.get().saturating_sub(next.unwrap_or(Offset::ZERO).get())
-    });
-    Ok(of_partition.sum())
+/// How far a group is behind, over all partitions; 0 once it has handled and committed everything. That is what tells a member to
+/// stop, for a poll with nothing in it does not: others may still hold flights, and leave before they have handled them.
+pub(crate) fn lag(group: &ConsumerGroup) -> Result<u64, BoxError> {
+    Ok(group.lag()?.iter().map(|(_, behind)| behind).sum())
 }

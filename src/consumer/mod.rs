@@ -105,14 +105,16 @@ impl Consumer {
     }
 
     /// Everything that was returned is done: a later member of the group begins after it. The operating system has it when this
-    /// returns, so that it survives this process; it is synced soon after.
+    /// returns, so that it survives this process; it is synced soon after, by the thread of the log or the next
+    /// [`Log::maintain`](crate::Log::maintain).
     ///
     /// # Errors
     ///
     /// [`Error::BatchUnfinished`], and nothing is done, while a loop takes the records of the last batch by value and some
     /// are left: they were returned, and were not handled. [`seek`](Self::seek) back to have them again: the next `poll` counts
-    /// them as done. [`Error::NoSpace`], [`Error::Io`], [`Error::Poisoned`] for the disk: nothing was stored;
-    /// [`Error::Indeterminate`].
+    /// them as done. [`Error::NoSpace`], [`Error::Io`] for the disk: nothing was stored. [`Error::Poisoned`] if an earlier sync of
+    /// committed offsets failed: no commit is taken until the log is opened again. (It names a partition `__ledger-0`, which is the
+    /// log's own.) [`Error::Indeterminate`].
     pub fn commit(&mut self) -> Result<()> {
         match self.left.count() {
             0 => self.engine.any_mut().commit(),
@@ -146,7 +148,8 @@ impl Consumer {
         self.commit_at(&next)
     }
 
-    /// These are the next offsets, stored as given, backwards too. All of them or, with an error, none.
+    /// These are the next offsets, stored as given, backwards too. All of them or, with an error, none. Only of partitions that it
+    /// owns, which come to it with its first `poll`.
     ///
     /// # Errors
     ///
@@ -166,7 +169,8 @@ impl Consumer {
         self.engine.any().committed(at)
     }
 
-    /// Reads on there. Ends the rest of a halted partition.
+    /// Reads on there. Ends the rest of a halted partition. Only in what it owns: its partitions come to it with its first `poll`, and
+    /// what that poll returned comes again after a seek back.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@
 //! * topics of many partitions, made and deleted, with records routed by key;
 //! * records with keys, headers, event times and tombstones, read forwards and backwards, by offset and by time;
 //! * appends on condition that nobody else appended;
-//! * consumer groups whose members share the partitions, with committed offsets that survive;
+//! * consumer groups whose members share the partitions, with committed offsets that survive, of which only the latest are kept;
 //! * compression with `lz4` and `zstd`;
-//! * storage and a clock for tests.
+//! * a log for unit tests, and the storage and clock that it is made of.
 //!
 //! [Not there yet](crate#not-there-yet) is on the front page.

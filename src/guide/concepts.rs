@@ -127,7 +127,7 @@
 //! When a member joins or leaves, the shares are settled anew at once, and nobody stops for it. A member learns of it *in its own
 //! poll*, and nowhere else: there it gives up what is no longer its own, and takes what it should have and nobody reads any more.
 //! So a partition goes to its new owner once the old one has polled again, or is closed or dropped. Until then the old one
-//! may go on with it, and commit it.
+//! may go on with it, and commit it. (One that waits in a poll learns of it at once.)
 //!
 //! The new owner begins where the group has committed. What the old one had handled and not committed is handled again:
 //!
@@ -188,8 +188,9 @@
 //! * a crash, an error or a `close` between handling and commit;
 //! * a hand-over of its partition before the commit. A loop that commits each batch before it polls again, as this one
 //!   does, repeats nothing when other members come and go: partitions move within polls only;
-//! * a power cut within about a second after the commit: the operating system has a commit when the call returns, and the log syncs
-//!   it in the background;
+//! * a power cut within about a second after the commit: the operating system has a commit when the call returns, and the thread
+//!   of the log syncs it in the background (under [`Maintenance::Manual`](crate::Maintenance::Manual) the next
+//!   [`Log::maintain`](crate::Log::maintain) does; [`Consumer::commit_durable`](crate::Consumer::commit_durable) waits for it);
 //! * [`Consumer::seek`] back, or a commit of an earlier offset by [`Consumer::commit_at`].
 //!
 //! So a handler does well to be *idempotent*: done twice, it has the effect of once. A position is the name of a record for ever, and
@@ -198,9 +199,8 @@
 //! [`WakeHandle::wake`](crate::WakeHandle::wake) ends `next_batch` at once, also if there are records left: they are for the next
 //! one who joins. Whoever wants to have them before it ends polls on until a batch is empty, as the example `tail` does.
 //!
-//! An empty poll says that nothing more is there for *this* member. That the group is done is said by what it has committed,
-//! compared with the end of each partition: another member may hold records, and leave before it has handled them. The
-//! example `flights` does that.
+//! An empty poll says that nothing more is there for *this* member. That the group is done is said by [`ConsumerGroup::lag`], 0 in
+//! every partition: another member may hold records, and leave before it has handled them. The example `flights` does that.
 //!
 //! # Topics come and go
 //!

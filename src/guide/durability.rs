@@ -10,8 +10,9 @@
 //! too. Reading is never ahead of safety: a record is seen once it is as safe as its level promises, so at `Power` nothing that
 //! somebody saw can be undone by a power cut.
 //!
-//! Offset commits are handed to the operating system at once and synced within about a second. A power cut may take the latest
-//! ones with it; then work is [repeated](super::concepts#at-least-once-and-where-repeats-come-from).
+//! Offset commits are handed to the operating system at once and synced within about a second, by the thread of the log; without it
+//! ([`Maintenance::Manual`](crate::Maintenance::Manual)) by the next [`Log::maintain`](crate::Log::maintain). A power cut may take
+//! the latest ones with it, unless they were made by [`Consumer::commit_durable`](crate::Consumer::commit_durable); then work is [repeated](super::concepts#at-least-once-and-where-repeats-come-from).
 //!
 //! # What a sync costs, and how it is shared
 //!
@@ -114,7 +115,8 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 //!
-//! There is no repair yet: a damaged partition stays as it is, to be read. What it still holds can be copied to a new topic.
+//! There is no repair yet: a damaged partition stays as it is, to be read. What it still holds can be copied to a new topic. Where it is
+//! the file of committed offsets, groups whose offsets are not known for certain cannot join: copy the records to a new log.
 //!
 //! # Copies and backups
 //!

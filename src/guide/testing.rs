@@ -61,7 +61,8 @@
 //!
 //! # Nothing waits
 //!
-//! On a [`TestLog`], and on any log with a [`ManualClock`], [`Consumer::poll`](crate::Consumer::poll) returns at once whatever its timeout, and
+//! On a [`TestLog`], and on any log with a [`ManualClock`], [`Consumer::poll`](crate::Consumer::poll) returns at once whatever its timeout (unless the `TestLog`
+//! was made blocking), and
 //! [`Consumer::next_batch`](crate::Consumer::next_batch) is `None` as soon as nothing is left to read. So the loop of a service ends by
 //! itself, on the thread of the test, and the test goes on with what it wants to check. Time passes when the test says so.
 //!

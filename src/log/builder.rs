@@ -37,12 +37,12 @@ pub(super) type RecoveryProgress = Box<dyn FnMut(u64, u64) + Send>;
 /// How a log should be opened. Nothing happens before [`open`](Self::open).
 ///
 /// ```
-/// use thalweg::{Log, Maintenance, OnCorruption};
+/// use thalweg::{Log, OnCorruption, OnSuspectTail};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path();
 /// let log = Log::builder()
-///     .maintenance(Maintenance::Manual)
+///     .on_suspect_tail(OnSuspectTail::Damaged)
 ///     .on_corruption(OnCorruption::RefuseLog)
 ///     .open(path)?;
 /// assert!(log.recovery().is_empty());

@@ -16,10 +16,10 @@ use crate::partition::home::Home;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
-    /// A thread of the log, started when a topic below [`Durability::Power`](crate::Durability::Power) is opened or
-    /// a consumer joins, stopped when the log is closed. The default on disk.
+    /// A thread of the log, started when a topic below [`Durability::Power`](crate::Durability::Power) is made, or the log is opened
+    /// with one, or a consumer joins, stopped when the log is closed. The default on disk.
     Background {
-        /// How often it looks for what nobody asked for. (Nothing of that kind exists yet.)
+        /// How often it looks for what nobody asked for; 30 s by default. (Nothing of that kind exists yet.)
         every: Duration,
     },
     /// Nobody but the host: a sync that bytes demand is done inline, by who appends or commits; what time demands
@@ -29,17 +29,17 @@ pub enum Maintenance {
     Manual,
 }
 
-/// What a pass of maintenance did.
+/// What a pass of maintenance did. In this version it is about committed offsets alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MaintenanceReport {
-    /// Segment files that were removed because nothing in them is kept any longer.
+    /// Segment files that were removed because nothing in them is kept any longer. Always 0 in this version.
     pub segments_deleted: u64,
     /// Segment files that were rewritten without what was superseded; several become one.
     pub segments_compacted: u64,
     /// Bytes that the files of the log take less than before.
     pub bytes_freed: u64,
-    /// There is more to do: call again.
+    /// There is more to do: call again. Always `false` in this version.
     pub more: bool,
 }
 

@@ -170,13 +170,13 @@ impl Log {
     }
 
     /// Deletes a topic with all its records, and what groups have committed for it. It is gone for good when this returns, and its
-    /// name can be used again. Handles of it, and consumers that read it, get [`Error::NotFound`] from then on or, as a group's
-    /// members do, wait for a new topic of that name.
+    /// name can be used again. Handles of it answer [`Error::NotFound`]; members of groups let go of it in their next poll, and wait
+    /// for a new topic of its name. Files that cannot be removed now are removed at the next opening.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`] if there is none; [`Error::NoSpace`], [`Error::Io`]: nothing was done. After [`Error::Indeterminate`]
-    /// it refuses everything until the log is opened again, when it may be there or not. [`Error::Corruption`] for one that the
+    /// the topic refuses everything until the log is opened again, when it may be there or not. [`Error::Corruption`] for one that the
     /// catalogue has lost.
     pub fn delete_topic(&self, name: &str) -> Result<()> {
         self.inner.delete_topic(name)

@@ -132,7 +132,7 @@ impl TopicConfig {
     }
 
     /// Bytes that one record may have, counted as Kafka counts them: key, value and headers, and some 80 bytes beside them, so
-    /// that what is accepted here fits a cluster with the same setting. 1 to 512 MiB; 1 MiB unless set.
+    /// that what is accepted here fits a cluster with the same setting. 1 byte to 512 MiB; 1 MiB unless set.
     pub fn max_record_bytes(mut self, n: u32) -> Self {
         self.max_record_bytes = Some(n);
         self

@@ -104,7 +104,8 @@ pub enum Survives {
     Everything,
     /// What was synced and nothing else: the power is gone, and all that could be lost is. Records acknowledged at
     /// [`Durability::Power`](crate::Durability::Power) are there, and whatever [`Log::sync`] or an interval that has passed made
-    /// durable. Commits that are younger than a second are not.
+    /// durable. Commits are there if they were made by `commit_durable`, or if `Log::sync`, `Log::maintain` or an
+    /// [`advance`](TestLog::advance) of a second came after them.
     SyncedOnly,
     /// What was synced, and of the calls after that the first few: the power is gone while the disk was writing in order.
     Prefix,
@@ -128,7 +129,8 @@ pub enum Call {
     /// The next time that records are made durable: by an append at [`Durability::Power`](crate::Durability::Power), which is then
     /// [`Error::Indeterminate`]; by [`Log::sync`]; or when it is due, inside [`TestLog::advance`], which says nothing. The partition
     /// refuses appends from then on, with [`Error::Poisoned`], until [`Partition::recover`](crate::Partition::recover), or
-    /// until the log is opened again. The records are still in the memory of the machine, and not on the disk: a crash shows them
+    /// until the log is opened again; where it was the sync of committed offsets, commits are refused until then. The records are
+    /// still in the memory of the machine, and not on the disk: a crash shows them
     /// after [`Survives::Everything`] and never after [`Survives::SyncedOnly`].
     ///
     /// [`Error::Indeterminate`]: crate::Error::Indeterminate

@@ -15,18 +15,18 @@ use super::tree::{Inode, Tree};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CrashModel {
-    /// The process dies, the machine runs on: every call that returned has happened. (M0)
+    /// The process dies, the machine runs on: every call that returned has happened.
     ProcessKill,
-    /// Power fails, and of the calls that no sync covers the last ones never reached the disk. (M1)
+    /// Power fails, and of the calls that no sync covers the last ones never reached the disk.
     LostSuffix,
     /// Power fails; of what no sync covers, each page, each size and each name is old or new, independently of the others.
-    /// Pages within the size that never were on the disk read as zeros. (M2)
+    /// Pages within the size that never were on the disk read as zeros.
     LostPages,
     /// As [`LostPages`](CrashModel::LostPages), but pages that never were on the disk read as garbage, or as bytes of a removed
-    /// file. (M3)
+    /// file.
     GarbagePages,
     /// Power fails, and the last syncs, at least one, had done nothing though they succeeded; the rest is as with
-    /// [`LostPages`](CrashModel::LostPages). (M4)
+    /// [`LostPages`](CrashModel::LostPages).
     LyingDevice,
 }
 
