@@ -343,3 +343,41 @@ fn a_log_that_is_only_read_deletes_nothing() {
         &Log::open_read_only(&path).unwrap().topic("orders")
     ));
 }
+
+#[test]
+fn a_deletion_that_may_have_been_written_is_not_taken_back_by_a_later_try() {
+    let disk = Disk::new();
+    let log = open(&disk);
+    let orders = topic_of(&log, "orders", Durability::Power, &["a"]);
+    disk.fail(Fault::sync(DiskCall::SyncData, FailedSync::Keep, DiskError::Io).on("CATALOGUE"));
+    let unknown = log.delete_topic("orders").unwrap_err();
+    assert_eq!(unknown.outcome(), Outcome::Indeterminate);
+    disk.fail(Fault::error(DiskCall::Open, DiskError::NoSpace).on("CATALOGUE"));
+    let again = log.delete_topic("orders").unwrap_err();
+    assert_eq!(again.outcome(), Outcome::Indeterminate, "{again:?}");
+    assert!(is_not_found(&orders.append(("b", "b"))));
+    log.delete_topic("orders").unwrap();
+    assert!(is_not_found(&log.topic("orders")));
+}
+
+/// What groups with the longest names have committed for many partitions is more than one batch holds.
+#[test]
+fn a_topic_with_commits_of_long_names_is_deleted_and_the_log_opens() {
+    let disk = Disk::new();
+    let log = open(&disk);
+    let config = TopicConfig::new()
+        .partitions(300)
+        .durability(Durability::Process);
+    let orders = log.create_topic("orders", config).unwrap();
+    for partition in orders.partitions() {
+        partition.append(("k", "v")).unwrap();
+    }
+    let group = "g".repeat(32_767);
+    commit_all(&log, &group, "orders");
+    log.delete_topic("orders").unwrap();
+    assert!(log.group(&group).committed().unwrap().is_empty());
+    log.close().unwrap();
+    let log = open(&disk);
+    assert!(log.recovery().is_empty(), "{:?}", log.recovery());
+    assert!(log.group(&group).committed().unwrap().is_empty());
+}

@@ -390,3 +390,20 @@ fn gaps_that_recovery_left_are_no_lag() {
         open.push(log);
     }
 }
+
+#[test]
+fn a_topic_that_the_group_waits_for_is_read_from_its_first_record_whoever_finds_it() {
+    let log = Log::in_memory();
+    let latest = |log: &Log| {
+        let builder = log
+            .group("g")
+            .subscribe(["orders"])
+            .start_from(StartFrom::Latest);
+        builder.join().unwrap()
+    };
+    let mut a = latest(&log);
+    assert!(poll(&mut a).is_empty());
+    make(&log, "orders", 1, 10);
+    let mut b = latest(&log);
+    assert_eq!(poll(&mut a).len() + poll(&mut b).len(), 10);
+}

@@ -93,7 +93,16 @@ pub(super) struct Looked {
     pub(super) name: String,
     /// `None`: there is none.
     pub(super) info: Option<TopicInfo>,
-    pub(super) starts: Vec<(PartitionKey, Option<Offset>)>,
+    pub(super) starts: Vec<Start>,
+}
+
+/// Where to begin in a partition without a commit.
+pub(super) struct Start {
+    pub(super) key: PartitionKey,
+    /// As who looked wants it; `None` if that must be told.
+    pub(super) wanted: Option<Offset>,
+    /// The first record: where a topic is begun that the group has been waiting for.
+    pub(super) first: Offset,
 }
 
 /// The place of one member. Dropped, it leaves the group, and what it read is free.
@@ -128,13 +137,13 @@ impl Coordinator {
         }
         state.joined += 1;
         let id: Arc<str> = format!("{client}-{:010}", state.joined).into();
+        state.take_in(look); // before it is a member: topics that others wait for are not begun where it wants to
         let seat = Seat {
             topics: topics.into(),
             target: Vec::new(),
             parker: Arc::clone(parker),
         };
         state.members.insert(Arc::clone(&id), seat);
-        state.take_in(look);
         state.retarget();
         group.tell(&state, None);
         drop(state);
@@ -230,6 +239,8 @@ impl State {
             return false;
         }
         let name: Arc<str> = topic.name.into();
+        let mut seats = self.members.values();
+        let awaited = seats.any(|seat| seat.topics.iter().any(|of| **of == *name));
         if let Some(old) = self.topics.remove(&name)
             && topic.info.is_none_or(|new| new.uuid != old.uuid)
         {
@@ -239,7 +250,8 @@ impl State {
         }
         if let Some(info) = topic.info {
             self.topics.insert(name, info);
-            for (key, start) in topic.starts {
+            for Start { key, wanted, first } in topic.starts {
+                let start = if awaited { Some(first) } else { wanted };
                 self.starts.entry(key).or_insert(start);
             }
         }
@@ -390,7 +402,11 @@ mod tests {
                 name: "orders".to_owned(),
                 info: Some(TopicInfo { uuid, partitions }),
                 starts: (0..partitions)
-                    .map(|n| ((uuid, n), Some(Offset::new(at))))
+                    .map(|n| Start {
+                        key: (uuid, n),
+                        wanted: Some(Offset::new(at)),
+                        first: Offset::ZERO,
+                    })
                     .collect(),
             }],
         }
@@ -433,7 +449,7 @@ mod tests {
         first.changed(look(6, 8, 1));
         let taken = first.take();
         assert_eq!(taken[0].0.key, (8, 0));
-        assert_eq!(taken[0].1, Some(Offset::new(6)));
+        assert_eq!(taken[0].1, Some(Offset::ZERO), "from its first record");
     }
 
     #[test]

@@ -123,6 +123,8 @@ impl Member {
         for (of, start) in self.place.take() {
             match self.open(&of, start) {
                 Ok(source) => self.sources.push(source),
+                // Deleted meanwhile: the next look at the topics tells the group.
+                Err(Error::NotFound { .. }) => failed.push(of.key),
                 Err(e) => {
                     failed.push(of.key);
                     result = result.and(Err(e));

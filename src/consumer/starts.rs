@@ -1,7 +1,7 @@
 //! Where a group begins to read a partition for which it has committed nothing.
 
 use super::builder::ConsumerBuilder;
-use super::coordinator::{Look, Looked, TopicInfo};
+use super::coordinator::{Look, Looked, Start, TopicInfo};
 use crate::error::{Error, Result};
 use crate::log::{Log, Topic};
 use crate::offset::{Offset, StartFrom};
@@ -18,7 +18,11 @@ pub(super) fn look(log: &Log, settings: &ConsumerBuilder) -> Result<Look> {
             for partition in topic.partitions() {
                 let key = partition.key();
                 if log.ledger().committed(group, key)?.is_none() {
-                    starts.push((key, start(log, &partition, settings.start_from)?));
+                    starts.push(Start {
+                        key,
+                        wanted: start(log, &partition, settings.start_from)?,
+                        first: partition.offsets().start,
+                    });
                 }
             }
             Ok(starts)
@@ -33,20 +37,26 @@ pub(super) fn look_later(log: &Log, name: &str) -> Result<Looked> {
     look_at(log, name, |topic| {
         let starts = topic.partitions().into_iter().map(|partition| {
             let first = partition.offsets().start;
-            (partition.key(), Some(first))
+            Start {
+                key: partition.key(),
+                wanted: Some(first),
+                first,
+            }
         });
         Ok(starts.collect())
     })
 }
 
-type Starts = Vec<((u128, u32), Option<Offset>)>;
-
-fn look_at(log: &Log, name: &str, starts: impl FnOnce(&Topic) -> Result<Starts>) -> Result<Looked> {
+fn look_at(
+    log: &Log,
+    name: &str,
+    starts: impl FnOnce(&Topic) -> Result<Vec<Start>>,
+) -> Result<Looked> {
     let (info, starts) = match log.topic(name) {
-        Ok(topic) => {
-            let starts = starts(&topic)?;
-            (Some(info(&topic)), starts)
-        }
+        Ok(topic) => match starts(&topic) {
+            Err(Error::NotFound { .. }) => (None, Vec::new()), // deleted meanwhile
+            starts => (Some(info(&topic)), starts?),
+        },
         Err(Error::NotFound { .. }) => (None, Vec::new()),
         Err(e) => return Err(e),
     };

@@ -117,8 +117,11 @@ impl Inner {
             .iter()
             .flat_map(|core| core.partitions.clone())
             .collect();
-        Partition::sync_many(&partitions)?;
-        self.ledger.sync()
+        let synced = Partition::sync_many(&partitions);
+        if let Err(e @ Error::Poisoned { at: None, .. }) = synced {
+            return Err(e); // the directory is not ours
+        }
+        synced.and(self.ledger.sync())
     }
 
     /// Closes once: whoever comes later gets `Closed`.

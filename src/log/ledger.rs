@@ -21,6 +21,7 @@ use super::{description, evidence};
 use crate::clock::Clock;
 use crate::entry::EntryRef;
 use crate::error::{Error, Result};
+use crate::format::batch::MAX_BATCH_BYTES;
 use crate::format::names;
 use crate::format::topic::TopicDescription;
 use crate::offset::Offset;
@@ -41,7 +42,8 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 /// Losing a commit only repeats work, so a commit does not wait for the disk; it is synced soon after, behind the records that it
 /// speaks of: see [`upkeep`].
 const LEVEL: Durability = Durability::Process;
-const TOMBSTONES_AT_ONCE: usize = 4096;
+/// Bytes of keys that are forgotten with one write.
+const TOMBSTONE_BYTES: usize = 256 << 10;
 
 /// A partition as the ledger names it: UUID of the topic, number.
 pub(crate) type PartitionKey = evidence::Key;
@@ -69,7 +71,9 @@ pub(super) fn description() -> TopicDescription {
 }
 
 fn settings() -> Description {
-    described(LEVEL, SEGMENT_BYTES)
+    let mut described = described(LEVEL, SEGMENT_BYTES);
+    described.settings.max_batch_bytes = MAX_BATCH_BYTES; // many partitions times a long name of a group
+    described
 }
 
 fn described(level: Durability, segment_bytes: u64) -> Description {
@@ -283,17 +287,33 @@ impl Ledger {
     ///
     /// As [`commit`](Self::commit): some of it may be forgotten then; call again.
     pub(super) fn forget_topics(&self, topics: &[u128]) -> Result<()> {
-        let mut live = self.live.lock();
         for &topic in topics {
-            for keys in live.keys_of_topic(topic).chunks(TOMBSTONES_AT_ONCE) {
+            let keys = self.live.lock().keys_of_topic(topic);
+            for keys in chunks(&keys) {
                 let tombstones = keys.iter().map(|key| Record::tombstone(key.as_slice()));
+                let _live = self.live.lock(); // no commit comes in between; nor later, since the topic is deleted
                 self.partition().append_all(tombstones)?;
             }
-            live.forget_topic(topic);
+            self.live.lock().forget_topic(topic);
         }
-        drop(live);
         self.sync()
     }
+}
+
+/// As many keys at once as make a batch of a sensible size.
+fn chunks(keys: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
+    let mut rest = keys;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let many = rest.iter().take_while(|key| {
+            bytes += key.len();
+            bytes <= TOMBSTONE_BYTES
+        });
+        let count = many.count().max(1).min(rest.len());
+        let (now, later) = rest.split_at(count);
+        rest = later;
+        (!now.is_empty()).then_some(now)
+    })
 }
 
 #[cfg(test)]

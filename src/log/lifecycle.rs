@@ -103,12 +103,15 @@ impl Inner {
         };
         self.state.open_number()?;
         let partitions = retired.as_deref().map_or(&[][..], |core| &core.partitions);
+        // An earlier try may have been written: what a later one says of itself does not undo that.
+        let undecided = partitions.iter().any(Partition::is_gone);
         let retired: Vec<Retired> = partitions.iter().map(Partition::retire).collect(); // 1
         let storage = &*self.home.ground.storage;
         match catalogue.delete(storage, entry.topic) {
             Ok(()) => {} // 2
             // Until it is known whether it is deleted, nothing is to be found there that might go.
             Err(e @ Error::Indeterminate { .. }) => return Err(e),
+            Err(e) if undecided => return Err(Error::indeterminate(None, e)),
             Err(e) => {
                 retired.into_iter().for_each(Retired::reinstate);
                 return Err(e);

@@ -299,7 +299,10 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
     }
     inner.ledger.replay(&mut inner.report)?;
     if inner.access == Access::Write {
-        isolate(inner.finish_deletions(), &mut inner.report)?;
+        // What cannot be done now is done at a later opening, unless the directory is not ours.
+        if let Err(e @ Error::Poisoned { at: None, .. }) = inner.finish_deletions() {
+            return Err(e);
+        }
     }
     Ok(())
 }

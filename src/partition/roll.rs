@@ -285,16 +285,17 @@ impl Inner {
         let live = (header.base, header.generation);
         let stream = old.stream_start.unwrap_or_else(|| writer.stream_of_life());
         let stream = stream + SEGMENT_HEADER_LEN as u64;
-        let active = ActiveSegment::create(
-            ground,
-            &self.place.dir,
-            &self.place.at,
-            header,
-            settings.timestamps,
-            stream,
-        )?;
+        let (dir, at) = (&self.place.dir, &self.place.at);
+        let made = ActiveSegment::create(ground, dir, at, header, settings.timestamps, stream);
         let replaced = [(old.base(), old.header.generation)];
-        super::manifest::swap(ground, &self.place, &mut manifest, &replaced, live)?;
+        let swapped = made.and_then(|active| {
+            super::manifest::swap(ground, &self.place, &mut manifest, &replaced, live)?;
+            Ok(active)
+        });
+        if swapped.is_err() {
+            manifest.debris.push(live); // it may be there, and the next swap must not make it live
+        }
+        let active = swapped?;
         self.manifest_generation
             .store(manifest.generation, Ordering::Release);
         drop(manifest);

@@ -166,6 +166,9 @@ pub(crate) fn read_guessed(
     (guess, offset): (Guess, u64),
     spares: Option<&Spares>,
 ) -> Option<Got> {
+    if segment.seal().is_some_and(|seal| seal.footer.sparse) {
+        return None; // there, a batch behind the wanted record may be taken for one that holds it
+    }
     let mut want = Want {
         offset,
         position: guess.position,

@@ -1,10 +1,10 @@
 //! Crashes on crashes: recovery is a workload like any other, and what it cut stays cut.
 
 use thalweg::testing::{CrashModel, Disk, DiskError, Fault, Short};
-use thalweg::{Durability, Log, Partition, Result};
+use thalweg::{Durability, FindingKind, Log, Partition, Result};
 
 use crate::common::{Dice, scale, seed};
-use crate::story::{LEVELS, POWER_LOSSES, Story, again, create, every_crash, open, read};
+use crate::story::{LEVELS, POWER_LOSSES, Story, again, create, every_crash, open, read, reopened};
 
 const SECOND: [CrashModel; 3] = [
     CrashModel::ProcessKill,
@@ -231,4 +231,54 @@ fn f08_three_crashes_deep_it_is_still_the_same() {
             assert_same(&found, &expected, powerless, &format!("{level:?}"));
         }
     }
+}
+
+/// A gap behind an empty segment: it is replaced, and whatever call of that fails at first, nothing of the first try is taken for live.
+#[test]
+fn f19_an_empty_segment_whose_replacement_fails_at_first_is_replaced_by_the_next_try() {
+    let mut tries = 0;
+    for error in [DiskError::NoSpace, DiskError::Io] {
+        for call in 0..60 {
+            let disk = Disk::new();
+            let log = open(&disk).unwrap();
+            let partition = create(&log, Durability::Process);
+            for n in 0..5 {
+                partition.append(("k", &n.to_string())).unwrap();
+            }
+            partition.roll().unwrap();
+            partition.append(("k", "lost")).unwrap();
+            let disk = disk.crash(disk.points(), CrashModel::LostSuffix, 0);
+            let (log, partition) = reopened(&disk);
+            disk.fail(Fault::any(error).after(call));
+            let first = partition.append(("k", "first"));
+            let struck = disk.struck() > 0;
+            disk.heal();
+            if first.is_err() && partition.append(("k", "second")).is_err() {
+                let report = partition.recover().unwrap();
+                assert!(
+                    report
+                        .findings()
+                        .iter()
+                        .all(|f| f.kind != FindingKind::Damaged)
+                );
+                partition.append(("k", "third")).unwrap();
+            }
+            let there = read(&partition).unwrap();
+            drop((log, partition));
+            let (log, partition) = reopened(&disk);
+            assert_eq!(read(&partition).unwrap(), there, "{error:?} at call {call}");
+            partition.append(("k", "after")).unwrap();
+            assert!(
+                log.recovery()
+                    .findings()
+                    .iter()
+                    .all(|f| f.kind != FindingKind::Damaged)
+            );
+            if !struck {
+                break;
+            }
+            tries += 1;
+        }
+    }
+    assert!(tries > 10, "{tries}");
 }

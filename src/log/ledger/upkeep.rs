@@ -57,8 +57,8 @@ impl Ledger {
         self.this.clone()
     }
 
-    /// Steps 1 and 2, for every commit that was stored before. If records cannot be made durable, neither are the commits that
-    /// speak of them.
+    /// Steps 1 and 2, for every commit that was stored before. A partition that cannot be synced does not keep the commits of the
+    /// others from it: one of its own may then be ahead of it, and lies in the gap that recovery leaves behind what is lost.
     pub(crate) fn sync(&self) -> Result<()> {
         let mut live = self.live.lock();
         let dirty: Vec<PartitionKey> = live.dirty.drain().collect();
@@ -67,11 +67,14 @@ impl Ledger {
         let mut partitions: Vec<Partition> =
             dirty.iter().filter_map(|&key| self.data(key)).collect();
         partitions.sort_by_key(Partition::topic_partition); // so that a simulation does the same each time
+        let mut synced = Ok(());
         if !planted!(COMMIT_DURABLE_BEFORE_DATA) {
-            Partition::sync_many(&partitions)
-                .inspect_err(|_| self.live.lock().dirty.extend(&dirty))?; // 1
+            synced = Partition::sync_many(&partitions); // 1
         }
-        self.partition().sync() // 2
+        if synced.is_err() {
+            self.live.lock().dirty.extend(&dirty);
+        }
+        synced.and(self.partition().sync()) // 2
     }
 
     /// All there is to do now, whether it is due or not.
