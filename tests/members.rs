@@ -34,6 +34,12 @@ fn join(log: &Log, topics: &[&str]) -> Consumer {
         .unwrap()
 }
 
+/// A member of `g` that begins at the end where nothing is committed.
+fn latest(log: &Log) -> Consumer {
+    let builder = log.group("g").subscribe(["orders"]);
+    builder.start_from(StartFrom::Latest).join().unwrap()
+}
+
 fn at(topic: &str, partition: u32) -> TopicPartition {
     TopicPartition::new(topic, partition)
 }
@@ -183,13 +189,6 @@ fn members_of_different_topics_get_only_their_own() {
 #[test]
 fn the_group_begins_where_its_first_member_said_and_keeps_that_until_it_commits() {
     let log = log_with("orders", 2, 10);
-    let latest = |log: &Log| {
-        let builder = log
-            .group("g")
-            .subscribe(["orders"])
-            .start_from(StartFrom::Latest);
-        builder.join().unwrap()
-    };
     let mut a = latest(&log);
     make_more(&log, 2);
     assert_eq!(
@@ -394,13 +393,6 @@ fn gaps_that_recovery_left_are_no_lag() {
 #[test]
 fn a_topic_that_the_group_waits_for_is_read_from_its_first_record_whoever_finds_it() {
     let log = Log::in_memory();
-    let latest = |log: &Log| {
-        let builder = log
-            .group("g")
-            .subscribe(["orders"])
-            .start_from(StartFrom::Latest);
-        builder.join().unwrap()
-    };
     let mut a = latest(&log);
     assert!(poll(&mut a).is_empty());
     make(&log, "orders", 1, 10);

@@ -101,12 +101,7 @@ pub(crate) fn read(
         match walk.stop {
             _ if !walk.whole.is_empty() => return Ok(Some(got(segment, want, window, &walk))),
             Stop::Unpack(header) => {
-                let at = walk.whole.end;
-                let unpacked = match unpack(segment, &window.block, at, &header) {
-                    Ok(block) => Ok(Some(unpacked(segment, want, block, at, header))),
-                    Err(why) => Err(lost_batch(segment, want, at, header, why)),
-                };
-                return unpacked;
+                return unpacked(segment, want, &window.block, walk.whole.end, header).map(Some);
             }
             // It lies further on: what was passed over is not read again.
             Stop::Flaw(Flaw::Short(needed)) if window.full && needed <= MAX_NEED => {
@@ -138,13 +133,8 @@ pub(crate) fn read(
                 damage => return Err(damage),
             },
             Stop::Enough => {
-                return Err(lost_way(
-                    ground,
-                    segment,
-                    want,
-                    walk.whole.end,
-                    Flaw::Header(Why::Corrupt),
-                ));
+                let flaw = Flaw::Header(Why::Corrupt);
+                return Err(lost_way(ground, segment, want, walk.whole.end, flaw));
             }
         }
     }
@@ -329,20 +319,19 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
             start = at;
             continue;
         }
+        let by_index = want.by_index && at == 0;
         let follows = if found {
             first == next || sparse && first > next
         } else {
-            first <= next || sparse && !(want.by_index && at == 0)
+            first <= next || sparse && !by_index
         };
         if !follows {
             return stop(Stop::Flaw(Flaw::Header(Why::Corrupt)));
         }
-        if header.codec != Codec::None {
-            return stop(if found {
-                Stop::Enough
-            } else {
-                Stop::Unpack(header)
-            });
+        match header.codec {
+            Codec::None => {}
+            _ if found => return stop(Stop::Enough),
+            _ => return stop(Stop::Unpack(header)),
         }
         let body = &bytes[at + header.body_start()..at + header.total_len() as usize];
         if let Err(bad) = body::validate(&header, body) {
@@ -409,7 +398,16 @@ fn unpack(segment: &Segment, block: &Block, at: usize, header: &BatchHeader) -> 
     Ok(Block::owned(segment.at.clone(), body))
 }
 
-fn unpacked(segment: &Segment, want: &Want, block: Block, at: usize, header: BatchHeader) -> Got {
+/// A compressed batch, given out alone.
+fn unpacked(
+    segment: &Segment,
+    want: &Want,
+    stored: &Block,
+    at: usize,
+    header: BatchHeader,
+) -> Result<Got, Damage> {
+    let block = unpack(segment, stored, at, &header)
+        .map_err(|why| lost_batch(segment, want, at, header, why))?;
     let (_, last) = offsets(segment, &header);
     let of = ChunkOf {
         base: segment.base(),
@@ -417,10 +415,10 @@ fn unpacked(segment: &Segment, want: &Want, block: Block, at: usize, header: Bat
         offsets: want.offset..(last + 1).min(want.end),
     };
     let position = want.position + at as u64 + header.total_len();
-    Got {
+    Ok(Got {
         chunk: Chunk::unpacked(Arc::new(block), header, &of),
         position,
-    }
+    })
 }
 
 /// One batch is bad, and its boundary is known.
