@@ -208,6 +208,26 @@ pub enum Error {
         /// How many were not taken.
         left: usize,
     },
+    /// The group has members, and what was asked for works only while it has none. Close them, or wait until they are gone (a
+    /// static member keeps its place for its `session_timeout`; `remove_member` ends that).
+    #[error("group {group:?} has {members} members: close them first")]
+    #[non_exhaustive]
+    GroupNotEmpty {
+        /// The name of the group.
+        group: Box<str>,
+        /// How many.
+        members: usize,
+    },
+    /// A callback of the listener returned an error, which is the source. It vetoed nothing: partitions have moved, and this member
+    /// goes on. (Where several did, the first.)
+    #[error("the listener's `{callback}` failed")]
+    #[non_exhaustive]
+    Listener {
+        /// `assigned`, `revoked` or `lost`.
+        callback: &'static str,
+        /// What it returned.
+        source: BoxError,
+    },
     /// `wake` was called. No position has moved: poll again, or close.
     #[error("the wait was ended by `wake`")]
     Woken,

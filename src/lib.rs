@@ -120,9 +120,11 @@ pub mod guide;
 pub mod testing;
 
 pub use clock::Timestamp;
+pub use consumer::assignor;
 pub use consumer::{
-    Batch, BatchIntoIter, BatchIter, Consumer, ConsumerBuilder, ConsumerGroup, Membership,
-    OnOutOfRange, Reset, WakeHandle,
+    Batch, BatchIntoIter, BatchIter, Consumer, ConsumerBuilder, ConsumerGroup, GroupDescription,
+    MemberDescription, Membership, OnOutOfRange, PartitionProgress, Rebalance, RebalanceListener,
+    Reset, WakeHandle,
 };
 pub use entry::{Entry, EntryRef, Headers, TimestampType};
 pub use error::{BoxError, Error, FencedBy, Outcome, Result};

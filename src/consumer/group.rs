@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::builder::ConsumerBuilder;
+use super::builder::{ConsumerBuilder, Wanted};
 use super::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::offset::{Offset, Position, Positions, TopicPartition};
+use crate::partition::Partition;
 
 /// Kafka's bound on the name of a group, in bytes.
 const MAX_NAME: usize = 32_767;
@@ -40,7 +41,33 @@ impl ConsumerGroup {
         &self,
         topics: impl IntoIterator<Item = T>,
     ) -> ConsumerBuilder {
-        ConsumerBuilder::new(self.clone(), topics.into_iter().map(Into::into).collect())
+        let topics = topics.into_iter().map(Into::into).collect();
+        ConsumerBuilder::new(self.clone(), Wanted::topics(topics))
+    }
+
+    /// A consumer of all topics whose names are `wanted`, those that appear later too (from their first record on). `wanted` is
+    /// asked at `join` and in polls after topics came or went, under no lock.
+    ///
+    /// ```
+    /// # let log = thalweg::Log::in_memory();
+    /// let audit = log.group("audit").subscribe_where(|name| name.starts_with("orders-")).join()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn subscribe_where(
+        &self,
+        wanted: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> ConsumerBuilder {
+        ConsumerBuilder::new(self.clone(), Wanted::Where(Arc::new(wanted)))
+    }
+
+    /// A consumer of these partitions and no others: it is no member, shares with nobody, and no listener is called. It reads on
+    /// where the group has committed, and commits for the group while that has no members ([`Error::Fenced`] otherwise). A partition
+    /// whose topic is deleted is let go of.
+    pub fn assign(&self, partitions: impl IntoIterator<Item = TopicPartition>) -> ConsumerBuilder {
+        ConsumerBuilder::new(
+            self.clone(),
+            Wanted::by_hand(partitions.into_iter().collect()),
+        )
     }
 
     /// The committed next offsets, of topics that exist.
@@ -68,7 +95,13 @@ impl ConsumerGroup {
     ///
     /// As [`committed`](Self::committed).
     pub fn lag(&self) -> Result<Vec<(TopicPartition, u64)>> {
-        let committed = self.committed()?;
+        let lags = self.lags(&self.committed()?)?.into_iter();
+        Ok(lags
+            .map(|(partition, lag)| (partition.topic_partition(), lag))
+            .collect())
+    }
+
+    pub(super) fn lags(&self, committed: &Positions) -> Result<Vec<(Partition, u64)>> {
         let (read, starts) = self.log.shared::<Coordinator>().progress(&self.name);
         let names: BTreeSet<&str> = committed.iter().map(Position::topic).collect();
         let names = names.into_iter().chain(read.iter().map(|name| &**name));
@@ -83,7 +116,8 @@ impl ConsumerGroup {
                 let start = || starts.get(&partition.key()).copied().flatten();
                 let next = committed.next(&at).or_else(start);
                 let next = next.unwrap_or_else(|| partition.offsets().start);
-                lags.push((at, partition.lag_from(next)));
+                let lag = partition.lag_from(next);
+                lags.push((partition, lag));
             }
         }
         Ok(lags)

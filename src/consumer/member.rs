@@ -1,154 +1,134 @@
 //! A member of a group on the embedded log: it reads its partitions in turn, sleeps when there is nothing, and commits.
 
-use std::collections::HashSet;
+mod commits;
+mod reconcile;
+mod seeks;
+mod wait;
+
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::Membership;
 use super::batch::{Batch, Reset};
-use super::builder::ConsumerBuilder;
-use super::coordinator::{Coordinator, Look, Owned, Place};
-use super::engine::{ConsumerEngine, Wait};
-use super::source::{Room, Source};
+use super::builder::{ConsumerBuilder, Wanted};
+use super::coordinator::{Coordinator, Joining, Place, Waiting};
+use super::engine::{Caller, ConsumerEngine, Going, Spot, Wait};
+use super::source::{Reading, Room, Source};
 use super::starts;
 use super::wake::{Parker, WakeHandle};
-use crate::error::{Error, Result};
-use crate::log::{Commit, Log, PartitionKey};
+use crate::clock::Timestamp;
+use crate::error::{Error, FencedBy, Result};
+use crate::log::{Log, PartitionKey};
 use crate::offset::{Offset, Position, Positions, TopicPartition};
 use crate::partition::progress::Watch;
 use crate::segment::chunk::Chunk;
 use crate::segment::spare::Spares;
+use commits::Automatic;
 
-/// One member of a group on the log.
+/// One member of a group on the log, or one that reads what it was given by hand.
 pub(super) struct Member {
     log: Log,
+    coordinator: Arc<Coordinator>,
     settings: ConsumerBuilder,
-    place: Place,
+    role: Role,
     /// As of the last reconciliation.
     membership: Membership,
+    /// The topics that it reads, sorted, each once.
+    topics: Vec<String>,
     /// What it reads, sorted.
     sources: Vec<Source>,
+    /// Where it began in partitions without a commit, should it have to join again.
+    begun: HashMap<PartitionKey, Option<Offset>>,
     /// What [`Log::changes`] said when the topics were last looked at.
     looked_at: Offset,
     /// The version of the group's state that it has reconciled to; `None`: to none yet.
     seen: Option<u64>,
     /// The last look at the group was an error, and was told.
     told: bool,
+    /// Polls so far that looked at partitions.
+    polls: u64,
     /// The partition that the next poll begins with, so that none starves.
     turn: usize,
     /// Skipped positions that no batch has told yet.
     resets: Vec<Reset>,
+    automatic: Option<Automatic>,
+    /// While a task sleeps.
+    watches: Vec<Watch>,
+    asleep: Option<Waiting>,
     parker: Arc<Parker>,
     spares: Arc<Spares>,
+}
+
+/// What it is to its group.
+enum Role {
+    Member(Place),
+    /// It reads what it was given, and the group knows nothing of it.
+    ByHand,
+    /// It left, and may join again.
+    Out,
 }
 
 impl Member {
     pub(super) fn join(settings: ConsumerBuilder) -> Result<Member> {
         let log = settings.group.log().clone();
         log.check_open()?;
-        let group = settings.group.name();
-        super::group::check_name(group)?;
-        for topic in &settings.topics {
-            crate::log::check_topic_name(topic)?;
-        }
-        let client = settings.client_id.as_deref().unwrap_or(group);
+        super::group::check_name(settings.group.name())?;
         log.prepare_commits()?;
-        let coordinator = log.shared::<Coordinator>();
         let parker = Arc::default();
-        let (place, looked_at) = loop {
-            let look = starts::look(&log, &settings)?;
-            let at = look.at;
-            if let Some(place) = coordinator.join(group, client, &settings.topics, look, &parker) {
-                break (place, at);
-            }
+        let topics = starts::topics(&log, &settings.wanted)?;
+        let begun = HashMap::new();
+        let (role, looked_at) = if let Wanted::ByHand(_) = &settings.wanted {
+            (Role::ByHand, log.changes().end())
+        } else {
+            let (place, at) = enter(&log, &settings, &topics, &begun, None, &parker)?;
+            (Role::Member(place), at)
         };
-        Ok(Member {
-            membership: place.target().membership,
+        let clock = log.clock();
+        let automatic = settings.auto_commit;
+        let automatic = automatic.map(|every| Automatic::new(every, clock.elapsed()));
+        let mut member = Member {
+            coordinator: log.shared(),
+            membership: Membership::none(&settings.group),
             log,
             settings,
-            place,
+            role,
+            topics,
             sources: Vec::new(),
+            begun,
             looked_at,
             seen: None,
             told: false,
+            polls: 0,
             turn: 0,
             resets: Vec::new(),
+            automatic,
+            watches: Vec::new(),
+            asleep: None,
             parker,
             spares: Arc::default(),
-        })
+        };
+        match &member.role {
+            Role::Member(place) => member.membership = place.membership(0),
+            Role::ByHand | Role::Out => member.take_by_hand()?,
+        }
+        Ok(member)
     }
 
-    /// Brings what it reads in line with what it should read. Two comparisons if nothing has changed.
-    fn reconcile(&mut self) -> Result<()> {
-        let changes = self.log.changes().end(); // before the look: what changes during it is looked at again
-        let mut looked = Ok(());
-        if changes != self.looked_at {
-            looked = self.look_at_topics(changes);
-            if looked.is_ok() {
-                self.looked_at = changes;
-            }
-        }
-        if self.seen != Some(self.place.version()) {
-            looked = looked.and(self.move_partitions());
-        }
-        looked
+    fn group(&self) -> &str {
+        self.settings.group.name()
     }
 
-    /// Topics may have come or gone: tells the group. One that cannot be looked at is left as it was known.
-    fn look_at_topics(&self, at: Offset) -> Result<()> {
-        let mut result = Ok(());
-        let mut topics = Vec::new();
-        for name in &self.settings.topics {
-            match starts::look_later(&self.log, name) {
-                Ok(looked) => topics.push(looked),
-                Err(e) => result = result.and(Err(e)),
-            }
-        }
-        self.place.changed(Look { at, topics });
-        result
+    fn now(&self) -> Duration {
+        self.log.clock().elapsed()
     }
 
-    /// Gives up what it should not read, then takes what it should and nobody does.
-    fn move_partitions(&mut self) -> Result<()> {
-        let target = self.place.target();
-        let wanted: HashSet<PartitionKey> = target.owned.iter().map(|of| of.key).collect();
-        let going = |source: &mut Source| !wanted.contains(&source.partition().key());
-        let gone = self.sources.extract_if(.., going);
-        let gone: Vec<PartitionKey> = gone.map(|source| source.partition().key()).collect();
-        self.place.release(&gone);
-        self.membership = target.membership;
-        let mut result = Ok(());
-        let mut failed = Vec::new();
-        for (of, start) in self.place.take() {
-            match self.open(&of, start) {
-                Ok(source) => self.sources.push(source),
-                // Deleted meanwhile: the next look at the topics tells the group.
-                Err(Error::NotFound { .. }) => failed.push(of.key),
-                Err(e) => {
-                    failed.push(of.key);
-                    result = result.and(Err(e));
-                }
-            }
+    fn fenced(&self, why: FencedBy) -> Error {
+        Error::Fenced {
+            who: self.membership.member().into(),
+            why,
         }
-        self.place.release(&failed);
-        self.sources.sort_by(|a, b| a.at().cmp(b.at()));
-        if result.is_ok() {
-            self.seen = Some(target.version);
-        }
-        result
-    }
-
-    /// Where the group goes on in a partition that this member has taken.
-    fn open(&self, of: &Owned, start: Option<Offset>) -> Result<Source> {
-        let topic = self.log.topic(of.at.topic())?;
-        let partition = topic.partition(of.at.partition())?;
-        if partition.key() != of.key {
-            return Err(Error::not_found("topic", of.at.topic())); // another one of its name, which the next look finds
-        }
-        let group = self.settings.group.name();
-        let committed = self.log.ledger().committed(group, of.key)?;
-        Ok(Source::new(partition, committed.or(start), &self.spares))
     }
 
     /// What is there now, without waiting.
@@ -183,14 +163,18 @@ impl Member {
     /// Reads once from each partition. An error takes a poll of its own: it is told if nothing was read yet; else that
     /// partition comes first in the next poll, which meets the error again.
     fn round(&mut self, first: usize, room: &mut Room, chunks: &mut Vec<Chunk>) -> Result<()> {
-        let (group, then) = (self.settings.group.name(), self.settings.on_out_of_range);
+        let reading = Reading {
+            group: self.settings.group.name(),
+            then: self.settings.on_out_of_range,
+            poll: self.polls,
+        };
         for i in 0..self.sources.len() {
             if room.is_full() {
                 return Ok(());
             }
             let turn = (first + i) % self.sources.len();
             let source = &mut self.sources[turn];
-            match source.read(group, *room, then, &mut self.resets) {
+            match source.read(reading, *room, &mut self.resets) {
                 Ok(Some(chunk)) => {
                     room.take(&chunk);
                     chunks.push(chunk);
@@ -200,6 +184,7 @@ impl Member {
                 Err(error) if chunks.is_empty() => {
                     if error.partition().is_some() {
                         source.halt(&error);
+                        self.tell_halted(turn);
                     }
                     return Err(error);
                 }
@@ -217,157 +202,120 @@ impl Member {
         Ok(())
     }
 
-    /// Waits until there is something, or the time is over: then the batch is empty.
-    fn wait(&mut self, wait: Wait) -> Result<Batch> {
-        let clock = Arc::clone(self.log.clock());
-        let deadline = match wait {
-            Wait::AtMost(limit) => Some(clock.elapsed().saturating_add(limit)),
-            Wait::ForEver => None,
-        };
-        loop {
-            // The order matters: armed, registered, looked, and only then asleep. What happens in between rings.
-            self.parker.arm();
-            let watches = self.watch();
-            let moves = clock.watch(&self.waker());
-            let seen = self.seen;
-            let batch = self.look()?;
-            if !batch.is_empty() {
-                return Ok(batch);
-            }
-            if self.seen != seen {
-                continue; // partitions came or went: those that it reads now ring
-            }
-            let limit = deadline.map(|deadline| deadline.saturating_sub(clock.elapsed()));
-            if limit == Some(Duration::ZERO) {
-                return Ok(batch);
-            }
-            // On a clock that a test moves, its moves ring, and no real time counts.
-            self.parker.park(if moves.is_some() { None } else { limit });
-            drop((watches, moves));
+    /// The group knows which partitions rest, so that `describe` can say so.
+    fn tell_halted(&self, source: usize) {
+        if let (Role::Member(place), Some(source)) = (&self.role, self.sources.get(source)) {
+            place.halted(source.partition().key(), source.is_halted());
         }
     }
 
-    fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.parker))
-    }
-
-    fn watch(&self) -> Vec<Watch> {
-        let waker = self.waker();
-        let progress = self
-            .sources
-            .iter()
-            .filter(|source| !source.is_halted())
-            .map(Source::progress);
-        progress
-            .chain([self.log.changes()])
-            .map(|progress| progress.watch(&waker))
-            .collect()
-    }
-
     /// One look at everything, the user's `wake` first: with it no position moves.
-    fn look(&mut self) -> Result<Batch> {
+    fn look(&mut self, caller: &mut Caller<'_>) -> Result<Batch> {
         if self.parker.take_woken() {
             return Err(Error::Woken);
         }
         self.log.check_open()?;
         // An error takes a poll of its own, and every other poll reads what can be read all the same.
-        if !std::mem::take(&mut self.told) {
-            let reconciled = self.reconcile();
+        if std::mem::take(&mut self.told) {
+            self.beat(caller)?;
+        } else {
+            let reconciled = self.reconcile(caller);
             self.told = reconciled.is_err();
             reconciled?;
         }
+        self.polls += 1;
         self.fetch()
     }
 
-    fn source(&self, at: &TopicPartition) -> Result<&Source> {
+    fn index(&self, at: &TopicPartition) -> Result<usize> {
         let found = self.sources.binary_search_by(|source| source.at().cmp(at));
-        found
-            .map(|i| &self.sources[i])
-            .map_err(|_| Error::NotAssigned {
-                at: Box::new(at.clone()),
-            })
-    }
-
-    fn source_mut(&mut self, at: &TopicPartition) -> Result<&mut Source> {
-        let found = self.sources.binary_search_by(|source| source.at().cmp(at));
-        found
-            .map(|i| &mut self.sources[i])
-            .map_err(|_| Error::NotAssigned {
-                at: Box::new(at.clone()),
-            })
-    }
-
-    fn store<'s>(&'s self, commits: impl Iterator<Item = Commit<'s>>) -> Result<()> {
-        self.log
-            .ledger()
-            .commit(self.settings.group.name(), commits)
-    }
-
-    /// Where each partition is read on, of those that moved since the last commit, or did not.
-    fn commits(&self, moved: bool) -> impl Iterator<Item = Commit<'_>> {
-        let sources = self.sources.iter();
-        let sources = sources.filter(move |source| source.moved == moved);
-        sources.filter_map(|source| {
-            Some(Commit {
-                partition: source.partition(),
-                next: source.position()?,
-            })
+        found.map_err(|_| Error::NotAssigned {
+            at: Box::new(at.clone()),
         })
     }
 
-    fn all_stored(&mut self) {
-        for source in &mut self.sources {
-            source.moved = false;
+    fn source(&self, at: &TopicPartition) -> Result<&Source> {
+        self.index(at).map(|i| &self.sources[i])
+    }
+
+    fn source_mut(&mut self, at: &TopicPartition) -> Result<&mut Source> {
+        self.index(at).map(|i| &mut self.sources[i])
+    }
+
+    /// All of them or none.
+    fn indexes(&self, partitions: &[TopicPartition]) -> Result<Vec<usize>> {
+        partitions.iter().map(|at| self.index(at)).collect()
+    }
+
+    fn those(&self, which: impl Fn(&Source) -> bool) -> Vec<TopicPartition> {
+        let those = self.sources.iter().filter(|source| which(source));
+        those.map(|source| source.at().clone()).collect()
+    }
+}
+
+/// A place in the group. `instead_of`: the member that it was before.
+fn enter(
+    log: &Log,
+    settings: &ConsumerBuilder,
+    topics: &[String],
+    begun: &HashMap<PartitionKey, Option<Offset>>,
+    instead_of: Option<&str>,
+    parker: &Arc<Parker>,
+) -> Result<(Place, Offset)> {
+    let coordinator = log.shared::<Coordinator>();
+    let group = settings.group.name();
+    let joining = Joining {
+        group,
+        client: settings.client_id.as_deref().unwrap_or(group),
+        instance: settings.instance_id.as_deref(),
+        instead_of,
+        topics,
+        protocol: &settings.protocol(),
+        limits: settings.limits(log),
+        parker,
+    };
+    loop {
+        let look = starts::look(log, settings, topics, begun)?;
+        let at = look.at;
+        if let Some(place) = coordinator.join(&joining, look, log.clock().elapsed())? {
+            return Ok((place, at));
         }
     }
 }
 
 impl ConsumerEngine for Member {
-    fn poll(&mut self, wait: Wait) -> Result<Batch> {
-        let batch = self.look()?;
+    fn poll(&mut self, wait: Wait, caller: &mut Caller<'_>) -> Result<Batch> {
+        let batch = self.look(caller)?;
         // On a clock that a test moves nobody waits: the thread that would is the one that moves it.
         if !batch.is_empty() || wait == Wait::AtMost(Duration::ZERO) || !self.log.clock().waits() {
             return Ok(batch);
         }
-        self.wait(wait)
+        self.wait(wait, caller)
+    }
+
+    fn poll_ready(&mut self, task: &mut Context<'_>) -> Poll<()> {
+        self.sleep_as(task)
+    }
+
+    fn rest(&mut self) {
+        self.wake_up();
     }
 
     fn commit(&mut self) -> Result<()> {
-        self.log.check_open()?;
-        self.store(self.commits(true))?;
-        self.all_stored();
-        Ok(())
+        self.commit_moved(|_| true)
+    }
+
+    fn commit_of(&mut self, partitions: &[TopicPartition]) -> Result<()> {
+        self.indexes(partitions)?;
+        self.commit_moved(|source| partitions.contains(source.at()))
     }
 
     fn commit_durable(&mut self) -> Result<()> {
-        self.log.check_open()?;
-        let moved: Vec<_> = self.commits(true).collect();
-        let others: Vec<_> = self.commits(false).collect();
-        let group = self.settings.group.name();
-        self.log.ledger().commit_durable(group, &moved, &others)?;
-        self.all_stored();
-        Ok(())
+        self.commit_moved_durably()
     }
 
     fn commit_at(&mut self, next: &Positions) -> Result<()> {
-        self.log.check_open()?;
-        // All of them or none.
-        for position in next.iter() {
-            let source = self.source(position.topic_partition())?;
-            source.check_commit(position.offset())?;
-        }
-        let commit = |position: &Position| {
-            Some(Commit {
-                partition: self.source(position.topic_partition()).ok()?.partition(),
-                next: position.offset(),
-            })
-        };
-        self.store(next.iter().filter_map(commit))?;
-        for position in next.iter() {
-            let source = self.source_mut(position.topic_partition())?;
-            source.moved = source.position() != Some(position.offset());
-        }
-        Ok(())
+        self.commit_these(next)
     }
 
     fn committed(&self, at: &TopicPartition) -> Result<Option<Offset>> {
@@ -375,20 +323,45 @@ impl ConsumerEngine for Member {
     }
 
     fn seek(&mut self, to: &Position) -> Result<()> {
+        self.seek_there(to)
+    }
+
+    fn seek_to(&mut self, spot: Spot, partitions: &[TopicPartition]) -> Result<()> {
+        self.seek_each(spot, partitions)
+    }
+
+    fn seek_to_committed(&mut self) -> Result<()> {
+        self.seek_back()
+    }
+
+    fn offsets_for_time(&self, time: Timestamp) -> Result<Positions> {
         self.log.check_open()?;
-        self.source_mut(to.topic_partition())?.seek(to.offset())
+        let mut found = Positions::new();
+        for source in &self.sources {
+            found.set(source.at().at(source.spot(Spot::Time(time))?));
+        }
+        Ok(found)
+    }
+
+    fn pause(&mut self, partitions: &[TopicPartition]) -> Result<()> {
+        self.log.check_open()?;
+        for i in self.indexes(partitions)? {
+            self.sources[i].paused = true;
+        }
+        Ok(())
     }
 
     fn resume(&mut self, partitions: &[TopicPartition]) -> Result<()> {
         self.log.check_open()?;
-        // All of them or none.
-        for at in partitions {
-            self.source(at)?;
-        }
-        for at in partitions {
-            self.source_mut(at)?.resume();
+        for i in self.indexes(partitions)? {
+            self.sources[i].resume();
+            self.tell_halted(i);
         }
         Ok(())
+    }
+
+    fn paused(&self) -> Vec<TopicPartition> {
+        self.those(|source| source.paused)
     }
 
     fn position(&self, at: &TopicPartition) -> Option<Offset> {
@@ -401,19 +374,23 @@ impl ConsumerEngine for Member {
     }
 
     fn assignment(&self) -> Vec<TopicPartition> {
-        self.sources
-            .iter()
-            .map(|source| source.at().clone())
-            .collect()
+        self.those(|_| true)
     }
 
     fn subscription(&self) -> Vec<String> {
-        self.settings.topics.clone()
+        self.topics.clone()
+    }
+
+    fn subscribe(&mut self, topics: Vec<String>) -> Result<()> {
+        self.subscribe_anew(topics)
+    }
+
+    fn unsubscribe(&mut self, caller: &mut Caller<'_>) -> Result<()> {
+        self.go(Going::KeepingPlace, caller)
     }
 
     fn halted(&self) -> Vec<TopicPartition> {
-        let halted = self.sources.iter().filter(|source| source.is_halted());
-        halted.map(|source| source.at().clone()).collect()
+        self.those(Source::is_halted)
     }
 
     fn lag(&self, at: &TopicPartition) -> Option<u64> {
@@ -424,13 +401,31 @@ impl ConsumerEngine for Member {
         self.membership.clone()
     }
 
+    fn rebalance(&mut self) -> Result<()> {
+        self.log.check_open()?;
+        if let Role::Member(place) = &self.role {
+            place.rebalance();
+        }
+        Ok(())
+    }
+
     fn wake_handle(&self) -> WakeHandle {
         WakeHandle {
             parker: Arc::clone(&self.parker),
         }
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
-        self.log.check_open() // dropped, it leaves
+    fn close(mut self: Box<Self>, going: Going, caller: &mut Caller<'_>) -> Result<()> {
+        let open = self.log.check_open();
+        open.and(self.go(going, caller))
+    }
+}
+
+/// Dropped, it leaves at once, and nobody is told; a static member keeps its place.
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Role::Member(place) = &self.role {
+            place.step_out(self.now());
+        }
     }
 }

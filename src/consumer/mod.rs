@@ -4,31 +4,39 @@
 //! do the same; [`member`] is the log's side, [`source`] one partition as a member reads it, and [`batch`] what a poll
 //! returned. Which member reads what is the [`coordinator`]'s business, by [`assignor`]; where a group begins, that of [`starts`].
 
-mod assignor;
+mod admin;
+pub mod assignor;
 mod batch;
 mod builder;
 mod coordinator;
 mod engine;
 mod group;
+mod listener;
 mod member;
+mod membership;
 mod source;
 mod starts;
+mod steer;
 mod wake;
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use batch::Left;
-use engine::{Engine, Wait};
+use engine::{Caller, ConsumerEngine, Engine, Wait};
 
 use crate::entry::EntryRef;
 use crate::error::{Error, Result};
-use crate::offset::{Offset, Position, Positions, TopicPartition};
+use crate::offset::{Offset, Positions, TopicPartition};
 
+pub use admin::{GroupDescription, MemberDescription, PartitionProgress};
 pub use batch::{Batch, BatchIntoIter, BatchIter, Reset};
 pub use builder::{ConsumerBuilder, OnOutOfRange};
 pub use group::ConsumerGroup;
+pub use listener::{Rebalance, RebalanceListener};
+pub use membership::Membership;
 pub use wake::WakeHandle;
 
 /// One member of a group. `Send`; `&mut self` polls.
@@ -61,14 +69,16 @@ pub use wake::WakeHandle;
 /// ```
 pub struct Consumer {
     engine: Engine,
+    listener: Box<dyn RebalanceListener + Send>,
     /// Of the last batch.
     left: Left,
 }
 
 impl Consumer {
-    fn new(engine: Engine) -> Consumer {
+    fn new(engine: Engine, listener: Box<dyn RebalanceListener + Send>) -> Consumer {
         Consumer {
             engine,
+            listener,
             left: Left::default(),
         }
     }
@@ -78,7 +88,10 @@ impl Consumer {
     /// # Errors
     ///
     /// One with [`Error::partition`] halts that partition only: poll again and the others go on. [`Error::Woken`] after
-    /// [`WakeHandle::wake`]. No position moves with an error.
+    /// [`WakeHandle::wake`]. [`Error::Listener`] if a callback failed; partitions have moved all the same. [`Error::Fenced`]
+    /// after [`unsubscribe`](Self::unsubscribe), and if another member came with its `instance_id`: for good. (Who was too slow
+    /// joins again within `poll`, which tells its listener what was `lost`.) Those of a commit, if that is automatic. No position
+    /// moves with an error.
     pub fn poll(&mut self, timeout: Duration) -> Result<Batch> {
         self.poll_for(Wait::AtMost(timeout))
     }
@@ -97,11 +110,62 @@ impl Consumer {
         }
     }
 
-    fn poll_for(&mut self, wait: Wait) -> Result<Batch> {
+    /// As [`poll`](Self::poll), with a listener that may borrow from the caller's stack; it replaces the builder's for this call.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Self::poll).
+    pub fn poll_with(
+        &mut self,
+        timeout: Duration,
+        listener: &mut dyn RebalanceListener,
+    ) -> Result<Batch> {
+        let mut caller = Caller::new(listener, &self.left);
         self.left = Left::default();
-        let batch = self.engine.poll(wait)?;
+        let batch = self.engine.poll(Wait::AtMost(timeout), &mut caller)?;
         self.left = batch.left();
         Ok(batch)
+    }
+
+    fn poll_for(&mut self, wait: Wait) -> Result<Batch> {
+        let mut caller = Caller::new(&mut *self.listener, &self.left);
+        self.left = Left::default();
+        let batch = self.engine.poll(wait, &mut caller)?;
+        self.left = batch.left();
+        Ok(batch)
+    }
+
+    /// Ready when a [`poll`](Self::poll) of no time would do something: return records or an error, or take part in the group's
+    /// work. For any runtime; dropping it before it is ready loses nothing. Time alone does not make it ready: who waits for
+    /// long, and whose `auto_commit` should not wait with it, polls now and then.
+    ///
+    /// ```
+    /// # use std::future::Future;
+    /// # use std::task::{Context, Poll, Waker};
+    /// use std::time::Duration;
+    /// use thalweg::{Consumer, Log, Result, TopicConfig};
+    ///
+    /// async fn serve(kitchen: &mut Consumer) -> Result<()> {
+    ///     loop {
+    ///         kitchen.ready().await;
+    ///         for order in &kitchen.poll(Duration::ZERO)? {
+    ///             println!("{}", order.value_str()?);
+    ///         }
+    ///         kitchen.commit()?;
+    /// #       return Ok(());
+    ///     }
+    /// }
+    /// # let log = Log::in_memory();
+    /// # log.create_topic("orders", TopicConfig::new())?.append(("customer-7", "2 x espresso"))?;
+    /// # let mut kitchen = log.group("kitchen").subscribe(["orders"]).join()?;
+    /// # let served = std::pin::pin!(serve(&mut kitchen)).poll(&mut Context::from_waker(Waker::noop()));
+    /// # assert!(matches!(served, Poll::Ready(Ok(()))));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn ready(&mut self) -> impl Future<Output = ()> + Send + '_ {
+        Ready {
+            engine: self.engine.any_mut(),
+        }
     }
 
     /// Everything that was returned is done: a later member of the group begins after it. The operating system has it when this
@@ -169,71 +233,28 @@ impl Consumer {
         self.engine.any().committed(at)
     }
 
-    /// Reads on there. Ends the rest of a halted partition. Only in what it owns: its partitions come to it with its first `poll`, and
-    /// what that poll returned comes again after a seek back.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotAssigned`]; [`Error::OutOfRange`], with the valid range, above the end.
-    pub fn seek(&mut self, to: &Position) -> Result<()> {
-        self.engine.any_mut().seek(to)?;
-        self.left = Left::default();
-        Ok(())
-    }
-
-    /// Reads halted partitions on, where they halted; after [`Error::DataLoss`], behind what was lost.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotAssigned`].
-    pub fn resume(&mut self, partitions: &[TopicPartition]) -> Result<()> {
-        self.engine.any_mut().resume(partitions)
-    }
-
-    /// The next offset that a poll will return of this partition; `None` if it is not owned, or has no position.
-    pub fn position(&self, at: &TopicPartition) -> Option<Offset> {
-        self.engine.any().position(at)
-    }
-
-    /// The next offsets of all owned partitions.
-    pub fn positions(&self) -> Positions {
-        self.engine.any().positions()
-    }
-
-    /// The owned partitions, sorted. They change within `poll` only; before the first there are none.
-    pub fn assignment(&self) -> Vec<TopicPartition> {
-        self.engine.any().assignment()
-    }
-
-    /// The topics it subscribed to, sorted, those that do not exist yet included.
-    pub fn subscription(&self) -> Vec<String> {
-        self.engine.any().subscription()
-    }
-
-    /// Partitions that returned an error and rest until [`seek`](Self::seek) or [`resume`](Self::resume).
-    pub fn halted(&self) -> Vec<TopicPartition> {
-        self.engine.any().halted()
-    }
-
-    /// How far the position is behind the end of the partition, in offsets, less the gaps that recovery has left; `None` if it is
-    /// not owned, or has no position.
-    pub fn lag(&self, at: &TopicPartition) -> Option<u64> {
-        self.engine.any().lag(at)
-    }
-
-    /// Group, member and generation.
-    pub fn membership(&self) -> Membership {
-        self.engine.any().membership()
-    }
-
     /// To end a wait from another thread.
     pub fn wake_handle(&self) -> WakeHandle {
         self.engine.any().wake_handle()
     }
+}
 
-    /// Leaves the group. Commits nothing: what was returned since the last commit will be returned again.
-    pub fn close(self) -> Result<()> {
-        self.engine.close()
+/// See [`Consumer::ready`].
+struct Ready<'c> {
+    engine: &'c mut dyn ConsumerEngine,
+}
+
+impl Future for Ready<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<()> {
+        self.engine.poll_ready(task)
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        self.engine.rest();
     }
 }
 
@@ -242,32 +263,6 @@ impl fmt::Debug for Consumer {
         f.debug_struct("Consumer")
             .field("membership", &self.membership())
             .finish_non_exhaustive()
-    }
-}
-
-/// A member of a group at one generation. A cheap clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Membership {
-    group: Arc<str>,
-    member: Arc<str>,
-    generation: u64,
-}
-
-impl Membership {
-    /// The name of the group.
-    pub fn group(&self) -> &str {
-        &self.group
-    }
-
-    /// The member: its `client_id`, and the number of its join, such as `kitchen-0000000001`.
-    pub fn member(&self) -> &str {
-        &self.member
-    }
-
-    /// Of the distribution of partitions that the member has come to in its polls. Grows with each member that comes or goes, and
-    /// with each topic that does, from 1 at each opening of the log.
-    pub fn generation(&self) -> u64 {
-        self.generation
     }
 }
 

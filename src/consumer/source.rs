@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::batch::Reset;
 use super::builder::OnOutOfRange;
+use super::engine::Spot;
 use crate::error::{Error, Result};
 use crate::offset::{Offset, Position, TopicPartition};
 use crate::partition::Partition;
@@ -18,8 +19,12 @@ pub(super) struct Source {
     partition: Partition,
     cursor: Cursor,
     state: State,
+    /// The user wants nothing of it for now.
+    pub(super) paused: bool,
     /// Its position is not what the group has committed.
     pub(super) moved: bool,
+    /// The last poll that read here, and where that one began.
+    batch: (u64, Offset),
 }
 
 /// Does a poll look at this partition?
@@ -34,6 +39,14 @@ enum State {
     NoPosition {
         told: bool,
     },
+}
+
+/// On whose behalf a poll reads, and which one it is.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'m> {
+    pub(super) group: &'m str,
+    pub(super) then: OnOutOfRange,
+    pub(super) poll: u64,
 }
 
 /// How much a poll may still take.
@@ -79,7 +92,9 @@ impl Source {
             partition,
             cursor,
             state,
+            paused: false,
             moved: false,
+            batch: (0, from),
         }
     }
 
@@ -102,6 +117,23 @@ impl Source {
         )
     }
 
+    /// Would a poll read something here, or have something to tell?
+    pub(super) fn has_news(&self) -> bool {
+        match self.state {
+            _ if self.paused => false,
+            State::Halted { .. } | State::NoPosition { told: true } => false,
+            State::NoPosition { told: false } => true,
+            State::Reading => !self.cursor.is_at_end(),
+        }
+    }
+
+    /// Where this poll began to read, or the position if it did not.
+    pub(super) fn position_before(&self, poll: u64) -> Option<Offset> {
+        let position = self.position()?;
+        let (read, from) = self.batch;
+        Some(if read == poll { from } else { position })
+    }
+
     pub(super) fn position(&self) -> Option<Offset> {
         match self.state {
             State::NoPosition { .. } => None,
@@ -116,25 +148,28 @@ impl Source {
     /// The next records, if there are any. With an error nothing has moved.
     pub(super) fn read(
         &mut self,
-        group: &str,
+        reading: Reading<'_>,
         room: Room,
-        then: OnOutOfRange,
         resets: &mut Vec<Reset>,
     ) -> Result<Option<Chunk>> {
         match self.state {
+            _ if self.paused => return Ok(None),
             State::Halted { .. } | State::NoPosition { told: true } => return Ok(None),
             State::NoPosition { told: false } => {
                 return Err(Error::NoPosition {
                     at: Box::new(self.at.clone()),
-                    group: group.into(),
+                    group: reading.group.into(),
                 });
             }
             State::Reading if self.cursor.is_at_end() => return Ok(None),
             State::Reading => {}
         }
         let mut from = self.cursor.next_offset();
+        if self.batch.0 != reading.poll {
+            self.batch = (reading.poll, from);
+        }
         let chunk = match self.cursor.read(room.records, room.bytes) {
-            Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, then) => {
+            Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, reading.then) => {
                 resets.push(Reset {
                     from: self.at.at(self.cursor.next_offset()),
                     to: valid.start,
@@ -169,6 +204,7 @@ impl Source {
     }
 
     pub(super) fn resume(&mut self) {
+        self.paused = false;
         self.state = match self.state {
             // Still unknown: reading from just anywhere would be a guess.
             State::NoPosition { .. } => State::NoPosition { told: false },
@@ -197,15 +233,38 @@ impl Source {
         Ok(())
     }
 
-    /// May the group's position be stored as `next`? From the first readable offset to the end, both included.
-    pub(super) fn check_commit(&self, next: Offset) -> Result<()> {
-        self.partition.check_there()?;
-        let valid = self.partition.offsets();
-        if next < valid.start || next > valid.end {
-            return Err(out_of_range(self.at.at(next), valid));
-        }
-        Ok(())
+    /// What that is now.
+    pub(super) fn spot(&self, spot: Spot) -> Result<Offset> {
+        let offsets = self.partition.offsets();
+        Ok(match spot {
+            Spot::Start => offsets.start,
+            Spot::End => offsets.end,
+            Spot::Time(time) => self.partition.offset_for_time(time)?.unwrap_or(offsets.end),
+        })
     }
+
+    /// To where the group goes on, wherever that is.
+    pub(super) fn seek_back(&mut self, next: Offset) {
+        self.cursor.seek(next);
+        self.state = State::Reading;
+        self.moved = false;
+    }
+
+    /// The group does not know where it goes on, and neither does this.
+    pub(super) fn forget_position(&mut self) {
+        self.state = State::NoPosition { told: false };
+        self.moved = false;
+    }
+}
+
+/// May a group's position be stored as `next`? From the first readable offset to the end, both included.
+pub(super) fn check_next(partition: &Partition, next: Offset) -> Result<()> {
+    partition.check_there()?;
+    let valid = partition.offsets();
+    if next < valid.start || next > valid.end {
+        return Err(out_of_range(partition.topic_partition().at(next), valid));
+    }
+    Ok(())
 }
 
 fn out_of_range(requested: Position, valid: std::ops::Range<Offset>) -> Error {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -29,8 +29,12 @@ pub struct WakeHandle {
 impl WakeHandle {
     /// Ends the wait of the consumer, or its next one. No position moves.
     pub fn wake(&self) {
-        self.parker.state.lock().woken = true;
-        self.parker.bell.notify_all();
+        let task = {
+            let mut state = self.parker.state.lock();
+            state.woken = true;
+            state.task.take()
+        };
+        self.parker.end_sleep(task);
     }
 }
 
@@ -53,6 +57,8 @@ struct State {
     woken: bool,
     /// Something may have changed since [`Parker::arm`].
     rung: bool,
+    /// A task that sleeps here instead of the thread.
+    task: Option<Waker>,
 }
 
 impl Parker {
@@ -61,15 +67,40 @@ impl Parker {
         std::mem::take(&mut self.state.lock().woken)
     }
 
+    /// Did the user call `wake`, and nothing has told it yet?
+    pub(super) fn is_woken(&self) -> bool {
+        self.state.lock().woken
+    }
+
     /// Something may have changed.
     pub(super) fn ring(&self) {
-        self.state.lock().rung = true;
+        let task = {
+            let mut state = self.state.lock();
+            state.rung = true;
+            state.task.take()
+        };
+        self.end_sleep(task);
+    }
+
+    fn end_sleep(&self, task: Option<Waker>) {
         self.bell.notify_all();
+        if let Some(task) = task {
+            task.wake(); // foreign code: not under the lock
+        }
     }
 
     /// To be called before the last look at what is waited for.
     pub(super) fn arm(&self) {
         self.state.lock().rung = false;
+    }
+
+    /// As [`arm`](Self::arm): what rings from now on wakes this task, once. `None`: no task sleeps here any more.
+    pub(super) fn arm_task(&self, task: Option<Waker>) {
+        let mut state = self.state.lock();
+        state.rung = false;
+        let old = std::mem::replace(&mut state.task, task);
+        drop(state);
+        drop(old); // foreign code too
     }
 
     /// Sleeps until something rings or `limit` has passed; `None` is no limit. At once if it rang since

@@ -40,6 +40,9 @@ pub enum FencedBy {
     /// It left the group.
     #[error("it left")]
     Left,
+    /// It was given its partitions by hand, and the group has members, who commit for it.
+    #[error("its partitions were given by hand, and the group has members")]
+    Members,
 }
 
 /// Records of one partition that could not be given: the partition, and the first of them up to the first behind them.

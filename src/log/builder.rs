@@ -66,6 +66,7 @@ pub(super) struct Options {
     pub(super) read_mode: ReadMode,
     pub(super) partitioners: Vec<(String, CustomPartitioner)>,
     pub(super) on_recovery_progress: Option<RecoveryProgress>,
+    pub(super) initial_rebalance_delay: Duration,
 }
 
 impl Default for Options {
@@ -79,6 +80,7 @@ impl Default for Options {
             read_mode: ReadMode::default(),
             partitioners: Vec::new(),
             on_recovery_progress: None,
+            initial_rebalance_delay: Duration::ZERO,
         }
     }
 }
@@ -139,6 +141,14 @@ impl LogBuilder {
         self.options
             .partitioners
             .push((name.to_owned(), Arc::new(f)));
+        self
+    }
+
+    /// How long the first member of a group waits for others before partitions are shared, so that a service that starts many
+    /// shares once. Zero unless set (Kafka: 3 s). Each that joins meanwhile begins it anew, up to the first one's
+    /// [`max_poll_interval`](crate::ConsumerBuilder::max_poll_interval). Until it is over polls return nothing.
+    pub fn initial_rebalance_delay(mut self, delay: Duration) -> Self {
+        self.options.initial_rebalance_delay = delay;
         self
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     pub(super) partitioners: Vec<(String, CustomPartitioner)>,
     pub(super) maintenance: Maintenance,
     pub(super) worker: Worker,
+    pub(super) initial_rebalance_delay: Duration,
     /// Grows with each topic that comes to be, and at closing.
     pub(super) changes: Progress,
     /// What higher layers keep per open log, one of each type.

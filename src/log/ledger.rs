@@ -204,17 +204,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// Stores these commits of one group, all of them or none; those for topics that are deleted are left out.
-    pub(crate) fn commit<'p>(
+    /// Stores these commits of one group, all of them or none; those for topics that are deleted are left out. `under` says whether
+    /// they are allowed; what it returns is held while they are stored.
+    pub(crate) fn commit<'p, H>(
         &self,
         group: &str,
         commits: impl Iterator<Item = Commit<'p>>,
+        under: impl FnOnce() -> Result<H>,
     ) -> Result<()> {
         let time = self.clock.now().as_millis();
+        let held = under()?;
         let mut live = self.live.lock();
         live.store(self.partition(), group, commits, time)?;
         let inline = self.ask_for_sync(&mut live);
-        drop(live);
+        drop((live, held));
         if inline {
             // The commit is stored, at its level. What cannot be synced tells whoever writes to it next.
             let _ = self.sync();
@@ -227,16 +230,17 @@ impl Ledger {
     /// 1. the records below the offsets that this member has committed, now and `before`, are made durable
     /// 2. the commits are stored
     /// 3. the ledger is synced
-    pub(crate) fn commit_durable(
+    pub(crate) fn commit_durable<H>(
         &self,
         group: &str,
         commits: &[Commit<'_>],
         before: &[Commit<'_>],
+        under: impl FnOnce() -> Result<H>,
     ) -> Result<()> {
         if !planted!(COMMIT_DURABLE_BEFORE_DATA) {
             Ledger::make_durable(commits.iter().chain(before))?; // 1
         }
-        self.commit(group, commits.iter().copied())?; // 2
+        self.commit(group, commits.iter().copied(), under)?; // 2
         let ledger = self.partition();
         ledger
             .sync() // 3
@@ -279,6 +283,34 @@ impl Ledger {
         let mut commits = live.committed_by(group);
         commits.sort_unstable();
         Ok(commits)
+    }
+
+    /// The groups that have committed something.
+    pub(crate) fn groups(&self) -> Result<Vec<String>> {
+        let live = self.live.lock();
+        match &live.damage {
+            Some(damage) => Err(damage.error()),
+            None => Ok(live.groups()),
+        }
+    }
+
+    /// Forgets what a group has committed. `false`: that was nothing. Durable with the next sync.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit): some of it may be forgotten on the disk then, and all of it is still known; call again.
+    pub(crate) fn forget_group(&self, group: &str) -> Result<bool> {
+        let mut live = self.live.lock();
+        if let Some(damage) = &live.damage {
+            return Err(damage.error());
+        }
+        let keys = live.keys_of_group(group);
+        for keys in chunks(&keys) {
+            let tombstones = keys.iter().map(|key| Record::tombstone(key.as_slice()));
+            self.partition().append_all(tombstones)?;
+        }
+        live.forget_group(group);
+        Ok(!keys.is_empty())
     }
 
     /// Forgets what groups have committed for these topics, which are no more. It is durable when this returns.

@@ -26,6 +26,7 @@ mod topic;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use inner::Inner;
 use root::Access;
@@ -242,6 +243,10 @@ impl Log {
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.home.clock
+    }
+
+    pub(crate) fn initial_rebalance_delay(&self) -> Duration {
+        self.inner.initial_rebalance_delay
     }
 
     /// Somebody is about to commit: what is committed is synced in the background.

@@ -75,6 +75,7 @@ pub(super) fn open(
         partitioners: options.partitioners,
         maintenance: options.maintenance,
         worker: Worker::default(),
+        initial_rebalance_delay: options.initial_rebalance_delay,
         changes: Progress::new(0, 0),
         shared: Mutex::default(),
         closed: AtomicBool::new(false),

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{CrashModel, Disk, DiskCall, DiskError, FailedSync, Fault, ManualClock};
 use crate::clock::Timestamp;
+use crate::consumer::Consumer;
 use crate::error::Result;
 use crate::format::names;
 use crate::log::Log;
@@ -66,7 +67,9 @@ use crate::partition::report::RecoveryReport;
 /// | whatever else a power cut may leave | [`Survives::Prefix`], [`Survives::RandomPages`], over many [seeds](Self::seeded) |
 /// | that a time-out, a delay, an interval has passed | [`advance`](Self::advance) |
 /// | what I do when the disk is full, or fails | [`fail_next`](Self::fail_next) |
-/// | what a second instance of my service does to the first | join the group twice, and poll the two in turn |
+/// | what a second instance of my service does to the first | join the group twice, and poll the two in turn: each takes its part of a rebalance in its own poll |
+/// | who owns what, and who should | [`ConsumerGroup::describe`](crate::ConsumerGroup::describe) |
+/// | what happens when my handler takes too long | [`fence`](Self::fence), or [`advance`](Self::advance) by `max_poll_interval` |
 /// | threads that wait for each other | [`blocking`](Self::blocking) |
 ///
 /// # What is different from a log on disk
@@ -249,6 +252,28 @@ impl TestLog {
     /// What a thread of the log does on disk when its time has come. No error is told, as that thread tells none.
     fn do_what_is_due(&self) {
         let _ = self.log().do_what_is_due();
+    }
+
+    /// The member is shut out, as if its poll interval had run out: its partitions go to the others in their polls, its next commit
+    /// is [`Error::Fenced`](crate::Error::Fenced), and its next poll tells its listener what was `lost` and joins again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::testing::TestLog;
+    /// use thalweg::{Error, TopicConfig};
+    ///
+    /// let test = TestLog::new();
+    /// test.log().create_topic("orders", TopicConfig::new())?.append(("customer-7", "2 x espresso"))?;
+    /// let mut kitchen = test.log().group("kitchen").subscribe(["orders"]).join()?;
+    /// assert_eq!(kitchen.poll(Duration::ZERO)?.len(), 1);
+    /// test.fence(&kitchen);
+    /// assert!(matches!(kitchen.commit(), Err(Error::Fenced { .. })));
+    /// assert_eq!(kitchen.poll(Duration::ZERO)?.len(), 1); // a member again, and nothing was committed
+    /// kitchen.commit()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn fence(&self, consumer: &Consumer) {
+        consumer.fence(&self.log());
     }
 
     /// The process or the machine dies, here and now, and the log is opened again; the report says what opening found, as

@@ -101,11 +101,25 @@ impl Live {
         of_group.map(|(&key, &next)| (key, next)).collect()
     }
 
+    /// The groups that have committed something, in no order.
+    pub(super) fn groups(&self) -> Vec<String> {
+        self.groups.keys().cloned().collect()
+    }
+
     /// The keys of all commits in one topic, as they are stored.
     pub(super) fn keys_of_topic(&self, topic: u128) -> Vec<Vec<u8>> {
+        self.keys_of(|_, key| key.0 == topic)
+    }
+
+    /// The keys of all commits of one group.
+    pub(super) fn keys_of_group(&self, group: &str) -> Vec<Vec<u8>> {
+        self.keys_of(|of, _| of == group)
+    }
+
+    fn keys_of(&self, which: impl Fn(&str, &PartitionKey) -> bool) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         for (group, commits) in &self.groups {
-            for &(topic, partition) in commits.keys().filter(|key| key.0 == topic) {
+            for &(topic, partition) in commits.keys().filter(|key| which(group, key)) {
                 let mut key = Vec::new();
                 GroupPosition {
                     group,
@@ -118,6 +132,10 @@ impl Live {
         }
         keys.sort_unstable(); // so that a simulation writes the same bytes each time
         keys
+    }
+
+    pub(super) fn forget_group(&mut self, group: &str) {
+        self.groups.remove(group);
     }
 
     pub(super) fn forget_topic(&mut self, topic: u128) {

@@ -32,7 +32,9 @@ fn fill(log: &Log) {
     let partitions = topic(log, "filler", 500).partitions();
     let rows: Vec<Commit<'_>> = partitions.iter().map(|of| commit_to(of, 1)).collect();
     while log.ledger().partition().last_segment_len() < 1 << 20 {
-        log.ledger().commit("filler", rows.iter().copied()).unwrap();
+        log.ledger()
+            .commit("filler", rows.iter().copied(), || Ok(()))
+            .unwrap();
     }
 }
 
@@ -57,9 +59,9 @@ fn a_pass_keeps_kinds_to_come_and_leaves_nothing_of_what_a_tombstone_ended() {
     let (seven, eight) = (topic(&log, "seven", 1), topic(&log, "eight", 1));
     let (in_seven, in_eight) = (seven.partition(0).unwrap(), eight.partition(0).unwrap());
     let both = [commit_to(&in_seven, 1), commit_to(&in_eight, 1)];
-    ledger.commit(GROUP, both.into_iter()).unwrap();
+    ledger.commit(GROUP, both.into_iter(), || Ok(())).unwrap();
     let again = [commit_to(&in_seven, 2)];
-    ledger.commit(GROUP, again.into_iter()).unwrap();
+    ledger.commit(GROUP, again.into_iter(), || Ok(())).unwrap();
     ledger.forget_topics(&[eight.uuid()]).unwrap();
     fill(&log);
     let report = log.maintain().unwrap();
@@ -82,7 +84,9 @@ fn f124_groups_and_topics_that_come_and_go_leave_nothing() {
         for group in 0..50 {
             let name = format!("group-{round}-{group}-{}", "x".repeat(60));
             let of_group = [commit_to(&partition, 0)];
-            ledger.commit(&name, of_group.into_iter()).unwrap();
+            ledger
+                .commit(&name, of_group.into_iter(), || Ok(()))
+                .unwrap();
         }
         log.delete_topic("orders").unwrap();
         assert!(ledger.live.lock().keys_of_topic(orders.uuid()).is_empty());
@@ -109,7 +113,7 @@ fn topics_that_are_forgotten_stay_so_and_the_others_stay() {
     let (in_one, in_two) = (one.partition(0).unwrap(), two.partition(0).unwrap());
     for group in ["a", "b"] {
         let both = [commit_to(&in_one, 3), commit_to(&in_two, 4)];
-        ledger.commit(group, both.into_iter()).unwrap();
+        ledger.commit(group, both.into_iter(), || Ok(())).unwrap();
     }
     ledger.forget_topics(&[one.uuid()]).unwrap();
     ledger.forget_topics(&[one.uuid()]).unwrap();

@@ -1,0 +1,130 @@
+//! What is asked about a group, and done to it, from outside.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Coordinator, Groups, MutexGuard, Owned, Seat};
+use crate::error::{Error, FencedBy, Result};
+use crate::log::PartitionKey;
+use crate::offset::TopicPartition;
+
+/// A group with members, as it is now.
+pub(in crate::consumer) struct Seen {
+    pub(in crate::consumer) generation: u64,
+    pub(in crate::consumer) members: Vec<SeenMember>,
+    /// Who reads what, and whether it rests after an error.
+    pub(in crate::consumer) owners: HashMap<PartitionKey, (Arc<str>, bool)>,
+}
+
+/// One member of it.
+pub(in crate::consumer) struct SeenMember {
+    pub(in crate::consumer) id: Arc<str>,
+    pub(in crate::consumer) instance: Option<Arc<str>>,
+    pub(in crate::consumer) owned: Vec<TopicPartition>,
+    pub(in crate::consumer) target: Vec<TopicPartition>,
+}
+
+impl Coordinator {
+    /// The names of the groups that have members.
+    pub(in crate::consumer) fn names(&self) -> Vec<Arc<str>> {
+        self.groups.lock().by_name.keys().cloned().collect()
+    }
+
+    /// The group as it is now; `None` if it has no members. Its target is made if it is due, as by a poll.
+    pub(in crate::consumer) fn describe(&self, group: &str, now: Duration) -> Result<Option<Seen>> {
+        let found = {
+            let mut groups = self.groups.lock();
+            groups.sweep(group, now);
+            groups.by_name.get(group).cloned()
+        };
+        let Some(group) = found else {
+            return Ok(None);
+        };
+        group.settle(now)?;
+        let state = group.state.lock();
+        let names: HashMap<u128, &Arc<str>> = state
+            .topics
+            .iter()
+            .map(|(name, info)| (info.uuid, name))
+            .collect();
+        let mut owned: HashMap<&str, Vec<TopicPartition>> = HashMap::new();
+        for ((uuid, number), id) in &state.owners {
+            if let Some(&name) = names.get(uuid) {
+                let at = TopicPartition::shared(Arc::clone(name), (*number).into());
+                owned.entry(id).or_default().push(at);
+            }
+        }
+        let members = state.members.iter().map(|(id, seat)| {
+            let mut owned = owned.remove(&**id).unwrap_or_default();
+            owned.sort();
+            SeenMember {
+                id: Arc::clone(id),
+                instance: seat.instance.clone(),
+                owned,
+                target: seat
+                    .target
+                    .iter()
+                    .map(|Owned { at, .. }| at.clone())
+                    .collect(),
+            }
+        });
+        let members = members.collect();
+        let owners = state.owners.iter();
+        let owners = owners.map(|(key, id)| (*key, (Arc::clone(id), state.halted.contains(key))));
+        Ok(Some(Seen {
+            generation: state.generation,
+            members,
+            owners: owners.collect(),
+        }))
+    }
+
+    /// Shuts a member out, named by its id or, a static one, by its instance id: its partitions are free.
+    pub(in crate::consumer) fn remove(
+        &self,
+        group: &str,
+        member: &str,
+        now: Duration,
+    ) -> Result<()> {
+        let mut groups = self.groups.lock();
+        groups.sweep(group, now);
+        let missing = || Error::not_found("member", member);
+        let group = groups.by_name.get(group).cloned().ok_or_else(missing)?;
+        let mut state = group.state.lock();
+        let named = |(id, seat): &(&Arc<str>, &Seat)| {
+            ***id == *member || seat.instance.as_deref() == Some(member)
+        };
+        let found = state.members.iter().find(named);
+        let id = Arc::clone(found.ok_or_else(missing)?.0);
+        state.remove(&id, FencedBy::Removed);
+        group.set_due(&state, now);
+        groups.forget_if_empty(&group, &state);
+        Ok(())
+    }
+
+    /// Shuts a member out as if it had been silent for too long.
+    #[cfg(feature = "testing")]
+    pub(in crate::consumer) fn silence(&self, group: &str, member: &str, now: Duration) {
+        let mut groups = self.groups.lock();
+        if let Some(group) = groups.by_name.get(group).cloned() {
+            let mut state = group.state.lock();
+            state.silence(member, now);
+            group.set_due(&state, now);
+            groups.forget_if_empty(&group, &state);
+        }
+    }
+
+    /// While what is returned is held nobody joins. The count of members where there are some.
+    pub(in crate::consumer) fn without_members(
+        &self,
+        group: &str,
+        now: Duration,
+    ) -> Result<MutexGuard<'_, Groups>, usize> {
+        let mut groups = self.groups.lock();
+        groups.sweep(group, now);
+        match groups.by_name.get(group) {
+            Some(group) => Err(group.state.lock().members.len()),
+            None => Ok(groups),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A member's own handle on its group: what it should read, what it takes and gives up, and that it is alive.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::standing::{Beat, Gate, Standing};
+use super::state::{Look, Owned};
+use super::{Coordinator, Group, MutexGuard};
+use crate::clock::Clock;
+use crate::consumer::Membership;
+use crate::error::{FencedBy, Result};
+use crate::log::PartitionKey;
+use crate::offset::Offset;
+
+/// The place of one member. It is left by [`leave`](Self::leave) or [`step_out`](Self::step_out).
+pub(in crate::consumer) struct Place {
+    coordinator: Arc<Coordinator>,
+    group: Arc<Group>,
+    id: Arc<str>,
+    standing: Arc<Standing>,
+}
+
+/// What a member should read, and when that was so.
+pub(in crate::consumer) struct Target {
+    pub(in crate::consumer) version: u64,
+    pub(in crate::consumer) generation: u64,
+    pub(in crate::consumer) owned: Vec<Owned>,
+    /// It gives up everything first, whatever it should read.
+    pub(in crate::consumer) everything_first: bool,
+}
+
+/// As long as it lives, a member waits within a poll, which is no silence.
+pub(in crate::consumer) struct Waiting {
+    standing: Arc<Standing>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.standing.waits(false, self.clock.elapsed());
+    }
+}
+
+impl Place {
+    pub(super) fn new(
+        coordinator: Arc<Coordinator>,
+        group: Arc<Group>,
+        id: Arc<str>,
+        standing: Arc<Standing>,
+    ) -> Place {
+        Place {
+            coordinator,
+            group,
+            id,
+            standing,
+        }
+    }
+
+    /// It polls: so it is alive, if nobody has shut it out. Sees to those whose time has run out.
+    ///
+    /// # Errors
+    ///
+    /// Why it is no member any more.
+    pub(in crate::consumer) fn beat(&self, now: Duration, limit: Duration) -> Result<(), FencedBy> {
+        let beat = self.standing.beat(now, limit);
+        if matches!(beat, Beat::Late) || self.group.is_due(now) {
+            self.coordinator.sweep(&self.group.name, now);
+        }
+        match beat {
+            Beat::Alive => Ok(()),
+            Beat::Fenced(why) => Err(why),
+            Beat::Late => Err(self.why_late(now, limit)),
+        }
+    }
+
+    fn why_late(&self, now: Duration, limit: Duration) -> FencedBy {
+        let gate = self.standing.hold();
+        let silent_for = gate.silence(now).unwrap_or(limit);
+        gate.fenced()
+            .unwrap_or(FencedBy::PollInterval { limit, silent_for })
+    }
+
+    /// A member, and nobody fences it while what is returned is held.
+    pub(in crate::consumer) fn hold(
+        &self,
+        now: Duration,
+        limit: Duration,
+    ) -> Result<MutexGuard<'_, Gate>, FencedBy> {
+        let gate = self.standing.hold();
+        if gate.silence(now).is_some_and(|silent| silent >= limit) {
+            drop(gate);
+            self.coordinator.sweep(&self.group.name, now);
+            return Err(self.why_late(now, limit));
+        }
+        match gate.fenced() {
+            Some(why) => Err(why),
+            None => Ok(gate),
+        }
+    }
+
+    /// It is shut out.
+    pub(in crate::consumer) fn fence(&self, why: FencedBy) {
+        self.standing.fence(why);
+    }
+
+    /// Within a poll, it waits while what is returned lives.
+    pub(in crate::consumer) fn waiting(&self, clock: &Arc<dyn Clock>) -> Waiting {
+        self.standing.waits(true, clock.elapsed());
+        Waiting {
+            standing: Arc::clone(&self.standing),
+            clock: Arc::clone(clock),
+        }
+    }
+
+    /// It waits as this member, not as one that it was before.
+    pub(in crate::consumer) fn is_waiting(&self, waiting: &Waiting) -> bool {
+        Arc::ptr_eq(&self.standing, &waiting.standing)
+    }
+
+    /// The user's code runs: however long it takes, that is no waiting. `true`: it was, and goes on to be with
+    /// [`waits`](Self::waits).
+    pub(in crate::consumer) fn runs(&self, now: Duration) -> bool {
+        self.standing.waits(false, now)
+    }
+
+    pub(in crate::consumer) fn waits(&self, waiting: bool, now: Duration) {
+        self.standing.waits(waiting, now);
+    }
+
+    /// When somebody's time runs out, at the earliest.
+    pub(in crate::consumer) fn due(&self) -> Duration {
+        Duration::from_nanos(self.group.due.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Has anything changed since [`Target::version`]?
+    pub(in crate::consumer) fn version(&self) -> u64 {
+        self.standing.version()
+    }
+
+    /// What this member should read now; `None` while that is put off.
+    pub(in crate::consumer) fn target(&self, now: Duration) -> Result<Option<Target>> {
+        if !self.group.settle(now)? {
+            return Ok(None);
+        }
+        let version = self.version(); // before the look: what changes during it is looked at again
+        let state = self.group.state.lock();
+        let seat = state.members.get(&self.id);
+        let gave_up = seat.is_none_or(|seat| seat.gave_up == state.generation);
+        Ok(Some(Target {
+            version,
+            generation: state.generation,
+            owned: seat.map_or_else(Vec::new, |seat| seat.target.clone()),
+            everything_first: state.is_eager() && !gave_up,
+        }))
+    }
+
+    /// It reads these no longer: they are free for those who should.
+    pub(in crate::consumer) fn release(&self, keys: &[PartitionKey]) {
+        if keys.is_empty() {
+            return;
+        }
+        let mut state = self.group.state.lock();
+        for key in keys {
+            if state.owners.get(key).is_some_and(|owner| *owner == self.id) {
+                state.owners.remove(key);
+                state.halted.remove(key);
+            }
+        }
+        state.tell_of(keys);
+    }
+
+    /// It has given up everything, for the target of this generation.
+    pub(in crate::consumer) fn gave_up(&self, generation: u64) {
+        let mut state = self.group.state.lock();
+        if let Some(seat) = state.members.get_mut(&self.id) {
+            seat.gave_up = generation;
+        }
+        state.tell_all(); // it may be the last that they waited for
+    }
+
+    /// Takes what it should read and nobody does, with where to begin if nothing is committed. `None`: the others have not given
+    /// up everything yet, or this is not the target any more.
+    pub(in crate::consumer) fn take(
+        &self,
+        generation: u64,
+    ) -> Option<Vec<(Owned, Option<Offset>)>> {
+        let mut state = self.group.state.lock();
+        let state = &mut *state;
+        if state.generation != generation {
+            return None;
+        }
+        if state.is_eager() {
+            let of = |id: &Arc<str>| state.members.get(id);
+            let mut owners = state.owners.values().filter_map(of);
+            if owners.any(|seat| seat.gave_up != generation) {
+                return None;
+            }
+        }
+        let seat = state.members.get_mut(&self.id)?;
+        seat.generation = generation;
+        let mut taken = Vec::new();
+        for of in &seat.target {
+            if let Entry::Vacant(free) = state.owners.entry(of.key) {
+                free.insert(Arc::clone(&self.id));
+                let start = state.starts.get(&of.key).copied().flatten();
+                taken.push((of.clone(), start));
+            }
+        }
+        Some(taken)
+    }
+
+    /// These topics came, went or changed, unless another member has said so.
+    pub(in crate::consumer) fn changed(&self, look: Look) {
+        let mut state = self.group.state.lock();
+        if !state.is_outdated(&look) && state.take_in(look) {
+            state.change();
+        }
+    }
+
+    /// It wants these topics from now on. `false`: the group knows them as they were later; look again.
+    pub(in crate::consumer) fn subscribe(&self, topics: &[String], look: Look) -> bool {
+        let mut state = self.group.state.lock();
+        if state.is_outdated(&look) {
+            return false;
+        }
+        state.take_in(look);
+        if let Some(seat) = state.members.get_mut(&self.id) {
+            seat.topics = topics.into();
+        }
+        state.drop_unwanted();
+        state.change();
+        true
+    }
+
+    /// Asks for a new target, though nothing has changed.
+    pub(in crate::consumer) fn rebalance(&self) {
+        self.group.state.lock().change();
+    }
+
+    /// A partition that it reads rests after an error, or does so no longer.
+    pub(in crate::consumer) fn halted(&self, key: PartitionKey, halted: bool) {
+        let mut state = self.group.state.lock();
+        if halted
+            && state
+                .owners
+                .get(&key)
+                .is_some_and(|owner| *owner == self.id)
+        {
+            state.halted.insert(key);
+        } else if !halted {
+            state.halted.remove(&key);
+        }
+    }
+
+    pub(in crate::consumer) fn membership(&self, generation: u64) -> Membership {
+        Membership {
+            group: Arc::clone(&self.group.name),
+            member: Arc::clone(&self.id),
+            generation,
+        }
+    }
+
+    /// Leaves the group; what it read is free.
+    pub(in crate::consumer) fn leave(&self) {
+        self.coordinator.leave(&self.group, &self.id, None);
+    }
+
+    /// Reads nothing any more. A static member keeps its place for its `session_timeout`, any other leaves.
+    pub(in crate::consumer) fn step_out(&self, now: Duration) {
+        self.coordinator.leave(&self.group, &self.id, Some(now));
+    }
+}

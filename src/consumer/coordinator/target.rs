@@ -1,0 +1,161 @@
+//! Who should read what: the question to the assignor, asked under no lock, and its answer.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Group;
+use super::state::{Owned, State, TopicInfo};
+use crate::consumer::assignor::{Assignor, Member, TopicSize, validate};
+use crate::error::{Error, Result};
+use crate::log::PartitionKey;
+use crate::offset::{PartitionId, TopicPartition};
+
+/// What an assignor needs to know, as it was at one moment.
+struct Question {
+    epoch: u64,
+    assignor: Arc<dyn Assignor>,
+    members: Vec<Candidate>,
+    topics: Vec<(Arc<str>, TopicInfo)>,
+}
+
+/// One member of a question.
+struct Candidate {
+    id: Arc<str>,
+    instance: Option<Arc<str>>,
+    topics: Arc<[String]>,
+    /// What it reads, and what it should and nobody does.
+    owned: Vec<TopicPartition>,
+    generation: u64,
+}
+
+impl Group {
+    /// Makes the target, if something has changed since the last. `false`: it is put off.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidSetting` if the assignor's answer cannot be.
+    pub(super) fn settle(&self, now: Duration) -> Result<bool> {
+        loop {
+            let question = {
+                let state = self.state.lock();
+                if state.epoch == state.settled {
+                    return Ok(true);
+                }
+                if state.not_before.is_some_and(|(at, _)| now < at) {
+                    return Ok(false);
+                }
+                state.question()
+            };
+            let Some(question) = question else {
+                return Ok(true); // nobody is left
+            };
+            let answer = question.answer()?;
+            let mut state = self.state.lock();
+            if state.epoch == question.epoch {
+                state.install(&question, answer);
+                return Ok(true);
+            } // else it is an answer to what is no more
+        }
+    }
+}
+
+impl Question {
+    fn answer(&self) -> Result<Vec<Vec<TopicPartition>>> {
+        let topics: Vec<Vec<&str>> = self
+            .members
+            .iter()
+            .map(|member| member.topics.iter().map(String::as_str).collect())
+            .collect();
+        let mut members = Vec::with_capacity(self.members.len());
+        for (member, topics) in self.members.iter().zip(&topics) {
+            let mut seen = Member::new(&member.id, topics).owned(&member.owned, member.generation);
+            if let Some(instance) = &member.instance {
+                seen = seen.instance_id(instance);
+            }
+            members.push(seen);
+        }
+        let sizes: Vec<TopicSize<'_>> = self
+            .topics
+            .iter()
+            .map(|(name, info)| TopicSize::new(name, info.partitions))
+            .collect();
+        let answer = self.assignor.assign(&members, &sizes);
+        validate(&members, &sizes, &answer).map_err(|fault| {
+            let name = self.assignor.name();
+            Error::invalid("assignor", format!("{name:?} gave what cannot be: {fault}"))
+        })?;
+        Ok(answer)
+    }
+}
+
+impl State {
+    fn question(&self) -> Option<Question> {
+        let protocol = self
+            .protocol
+            .as_ref()
+            .filter(|_| !self.members.is_empty())?;
+        let names: HashMap<u128, &Arc<str>> = self
+            .topics
+            .iter()
+            .map(|(name, info)| (info.uuid, name))
+            .collect();
+        // Who reads a partition holds it, or else who should: what moves is then as little as can be.
+        let mut held: HashMap<&str, Vec<TopicPartition>> = HashMap::new();
+        let free = |key: &PartitionKey| !self.owners.contains_key(key);
+        let should = self.targets.iter().filter(|(key, _)| free(key));
+        for ((uuid, number), id) in self.owners.iter().chain(should) {
+            if let Some(&name) = names.get(uuid) {
+                let at = TopicPartition::shared(Arc::clone(name), PartitionId::new(*number));
+                held.entry(id).or_default().push(at);
+            }
+        }
+        let candidate = |(id, seat): (&Arc<str>, &super::Seat)| {
+            let mut owned = held.remove(&**id).unwrap_or_default();
+            owned.sort(); // maps have no order, and an assignor must see the same in every run
+            Candidate {
+                id: Arc::clone(id),
+                instance: seat.instance.clone(),
+                topics: Arc::clone(&seat.topics),
+                owned,
+                generation: seat.generation,
+            }
+        };
+        Some(Question {
+            epoch: self.epoch,
+            assignor: Arc::clone(&protocol.assignor),
+            members: self.members.iter().map(candidate).collect(),
+            topics: self
+                .topics
+                .iter()
+                .map(|(name, info)| (Arc::clone(name), *info))
+                .collect(),
+        })
+    }
+
+    fn install(&mut self, question: &Question, answer: Vec<Vec<TopicPartition>>) {
+        let infos: BTreeMap<&str, TopicInfo> = question
+            .topics
+            .iter()
+            .map(|(name, info)| (&**name, *info))
+            .collect();
+        self.generation += 1;
+        self.settled = question.epoch;
+        self.not_before = None;
+        self.targets.clear();
+        for (member, assigned) in question.members.iter().zip(answer) {
+            let owned = assigned.into_iter().filter_map(|at| {
+                let key = (infos.get(at.topic())?.uuid, at.partition().get());
+                Some(Owned { at, key })
+            });
+            let target: Vec<Owned> = owned.collect();
+            for of in &target {
+                self.targets.insert(of.key, Arc::clone(&member.id));
+            }
+            if let Some(seat) = self.members.get_mut(&member.id) {
+                seat.target = target;
+            }
+        }
+        self.tell_all();
+    }
+}
