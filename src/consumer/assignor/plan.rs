@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Member, TopicSize};
@@ -128,8 +129,12 @@ impl<'a> Plan<'a> {
         self.topics.iter().map(|topic| topic.row.clone())
     }
 
-    /// By topic: the ranks that read it, ascending.
-    pub(super) fn subscribers(&self) -> Vec<Vec<usize>> {
+    /// By topic: the ranks that read it, ascending; for a topic without a row, anything.
+    pub(super) fn subscribers(&self) -> Vec<Rc<Vec<usize>>> {
+        if let Some(equals) = self.equals() {
+            let all = Rc::new(equals);
+            return vec![all; self.topics.len()];
+        }
         let mut counts = vec![0; self.topics.len()];
         let mut members = vec![0; self.subscriptions.len()];
         for &of in &self.subscribed {
@@ -146,7 +151,7 @@ impl<'a> Plan<'a> {
                 subscribers[topic].push(rank);
             }
         }
-        subscribers
+        subscribers.into_iter().map(Rc::new).collect()
     }
 
     /// The ranks that read anything, if all of them read the same.

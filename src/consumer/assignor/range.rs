@@ -36,7 +36,7 @@ impl Assignor for Range {
                 continue;
             }
             let (each, more) = (row.len() / subscribers.len(), row.len() % subscribers.len());
-            for (at, member) in subscribers.into_iter().enumerate() {
+            for (at, &member) in subscribers.iter().enumerate() {
                 owners.extend(repeat_n(member, each + usize::from(at < more)));
             }
         }

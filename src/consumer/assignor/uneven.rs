@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::plan::Plan;
 
@@ -40,7 +41,7 @@ pub(super) fn assign(plan: &Plan<'_>, claims: Vec<Option<usize>>) -> Vec<usize> 
 struct Topic {
     row: Range<usize>,
     /// Who reads it, ascending.
-    members: Vec<usize>,
+    members: Rc<Vec<usize>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
