@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::state::Owner;
 use super::{Coordinator, Groups, MutexGuard, Owned, Seat};
 use crate::error::{Error, FencedBy, Result};
 use crate::log::PartitionKey;
@@ -43,17 +44,9 @@ impl Coordinator {
         };
         group.settle(now)?;
         let state = group.state.lock();
-        let names: HashMap<u128, &Arc<str>> = state
-            .topics
-            .iter()
-            .map(|(name, info)| (info.uuid, name))
-            .collect();
         let mut owned: HashMap<&str, Vec<TopicPartition>> = HashMap::new();
-        for ((uuid, number), id) in &state.owners {
-            if let Some(&name) = names.get(uuid) {
-                let at = TopicPartition::shared(Arc::clone(name), (*number).into());
-                owned.entry(id).or_default().push(at);
-            }
+        for Owner { member, at, .. } in state.owners.values() {
+            owned.entry(member).or_default().push(at.clone());
         }
         let members = state.members.iter().map(|(id, seat)| {
             let mut owned = owned.remove(&**id).unwrap_or_default();
@@ -71,7 +64,7 @@ impl Coordinator {
         });
         let members = members.collect();
         let owners = state.owners.iter();
-        let owners = owners.map(|(key, id)| (*key, (Arc::clone(id), state.halted.contains(key))));
+        let owners = owners.map(|(key, of)| (*key, (Arc::clone(&of.member), of.halted)));
         Ok(Some(Seen {
             generation: state.generation,
             members,

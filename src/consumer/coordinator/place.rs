@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::standing::{Beat, Gate, Standing};
-use super::state::{Look, Owned};
+use super::state::{Look, Owned, Owner};
 use super::{Coordinator, Group, MutexGuard};
 use crate::clock::Clock;
 use crate::consumer::Membership;
@@ -162,9 +162,9 @@ impl Place {
         }
         let mut state = self.group.state.lock();
         for key in keys {
-            if state.owners.get(key).is_some_and(|owner| *owner == self.id) {
+            let own = |owner: &Owner| owner.member == self.id;
+            if state.owners.get(key).is_some_and(own) {
                 state.owners.remove(key);
-                state.halted.remove(key);
             }
         }
         state.tell_of(keys);
@@ -191,7 +191,7 @@ impl Place {
             return None;
         }
         if state.is_eager() {
-            let of = |id: &Arc<str>| state.members.get(id);
+            let of = |owner: &Owner| state.members.get(&owner.member);
             let mut owners = state.owners.values().filter_map(of);
             if owners.any(|seat| seat.gave_up != generation) {
                 return None;
@@ -202,7 +202,11 @@ impl Place {
         let mut taken = Vec::new();
         for of in &seat.target {
             if let Entry::Vacant(free) = state.owners.entry(of.key) {
-                free.insert(Arc::clone(&self.id));
+                free.insert(Owner {
+                    member: Arc::clone(&self.id),
+                    at: of.at.clone(),
+                    halted: false,
+                });
                 let start = state.starts.get(&of.key).copied().flatten();
                 taken.push((of.clone(), start));
             }
@@ -241,15 +245,10 @@ impl Place {
     /// A partition that it reads rests after an error, or does so no longer.
     pub(in crate::consumer) fn halted(&self, key: PartitionKey, halted: bool) {
         let mut state = self.group.state.lock();
-        if halted
-            && state
-                .owners
-                .get(&key)
-                .is_some_and(|owner| *owner == self.id)
+        if let Some(owner) = state.owners.get_mut(&key)
+            && owner.member == self.id
         {
-            state.halted.insert(key);
-        } else if !halted {
-            state.halted.remove(&key);
+            owner.halted = halted;
         }
     }
 

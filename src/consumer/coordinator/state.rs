@@ -28,14 +28,20 @@ pub(super) struct State {
     /// The topics that members subscribed to, and that there are.
     pub(super) topics: BTreeMap<Arc<str>, TopicInfo>,
     /// Who reads what now.
-    pub(super) owners: HashMap<PartitionKey, Arc<str>>,
+    pub(super) owners: HashMap<PartitionKey, Owner>,
     /// Who should.
     pub(super) targets: HashMap<PartitionKey, Arc<str>>,
     /// Where to begin where nothing is committed; `None` where that must be told. Kept while there are members, so that a
     /// partition that moves before the first commit is repeated and not skipped.
     pub(super) starts: Starts,
-    /// Partitions that rest after an error, as their owners say.
-    pub(super) halted: HashSet<PartitionKey>,
+}
+
+/// Who reads a partition.
+pub(super) struct Owner {
+    pub(super) member: Arc<str>,
+    pub(super) at: TopicPartition,
+    /// It rests after an error.
+    pub(super) halted: bool,
 }
 
 pub(in crate::consumer) type Starts = HashMap<PartitionKey, Option<Offset>>;
@@ -109,7 +115,6 @@ impl State {
             owners: HashMap::new(),
             targets: HashMap::new(),
             starts: Starts::new(),
-            halted: HashSet::new(),
         }
     }
 
@@ -231,15 +236,12 @@ impl State {
     fn disown(&mut self, id: &str) {
         let mut freed = Vec::new();
         self.owners.retain(|key, owner| {
-            let kept = **owner != *id;
+            let kept = *owner.member != *id;
             if !kept {
                 freed.push(*key);
             }
             kept
         });
-        for key in &freed {
-            self.halted.remove(key);
-        }
         self.tell_of(&freed);
     }
 
@@ -330,7 +332,6 @@ impl State {
     fn forget(&mut self, gone: impl Fn(&PartitionKey) -> bool) {
         self.owners.retain(|key, _| !gone(key));
         self.starts.retain(|key, _| !gone(key));
-        self.halted.retain(|key| !gone(key));
     }
 
     /// Forgets topics that no member is subscribed to any more; who still reads them does so until its next poll.

@@ -104,7 +104,8 @@ impl State {
         let mut held: HashMap<&str, Vec<TopicPartition>> = HashMap::new();
         let free = |key: &PartitionKey| !self.owners.contains_key(key);
         let should = self.targets.iter().filter(|(key, _)| free(key));
-        for ((uuid, number), id) in self.owners.iter().chain(should) {
+        let owners = self.owners.iter().map(|(key, owner)| (key, &owner.member));
+        for ((uuid, number), id) in owners.chain(should) {
             if let Some(&name) = names.get(uuid) {
                 let at = TopicPartition::shared(Arc::clone(name), PartitionId::new(*number));
                 held.entry(id).or_default().push(at);
