@@ -218,6 +218,13 @@ pub enum Error {
         /// How many.
         members: usize,
     },
+    /// A function of yours that this crate has called, called back into what it is called for. Do it from outside.
+    #[error("called from within a function that decides about it: {call}")]
+    #[non_exhaustive]
+    Reentrant {
+        /// The function of yours: `assign` of an [`Assignor`](crate::assignor::Assignor).
+        call: &'static str,
+    },
     /// A callback of the listener returned an error, which is the source. It vetoed nothing: partitions have moved, and this member
     /// goes on. (Where several did, the first.)
     #[error("the listener's `{callback}` failed")]

@@ -12,6 +12,8 @@ mod files;
 mod forge;
 #[path = "planted/ground.rs"]
 mod ground;
+#[path = "planted/groups.rs"]
+mod groups;
 #[path = "planted/power.rs"]
 mod power;
 
@@ -32,7 +34,7 @@ const fn scenario(number: u8, bug: &'static str, rows: &'static str, run: fn()) 
     }
 }
 
-const SCENARIOS: [Scenario; 22] = [
+const SCENARIOS: [Scenario; 25] = [
     scenario(
         1,
         "directory sync skipped",
@@ -130,6 +132,24 @@ const SCENARIOS: [Scenario; 22] = [
         files::a_second_opening_is_refused_before_it_writes,
     ),
     scenario(
+        19,
+        "callback run under a lock",
+        "F105 F107",
+        groups::a_callback_may_ask_about_its_group,
+    ),
+    scenario(
+        20,
+        "silent consumer never fenced",
+        "F109",
+        groups::who_falls_silent_is_shut_out,
+    ),
+    scenario(
+        21,
+        "commit of an old generation accepted",
+        "F111",
+        groups::who_was_shut_out_commits_nothing,
+    ),
+    scenario(
         24,
         "length cap removed",
         "F42",
@@ -193,7 +213,7 @@ mod with_bugs {
     use thalweg::testing::fuzzing::TARGETS;
     use thalweg::testing::{Bug, plant};
 
-    const BUGS: [Bug; 22] = [
+    const BUGS: [Bug; 25] = [
         Bug::DIRECTORY_SYNC_SKIPPED,
         Bug::ACKNOWLEDGED_BEFORE_SYNC,
         Bug::FAILED_SYNC_RETRIED,
@@ -210,6 +230,9 @@ mod with_bugs {
         Bug::COMMIT_DURABLE_BEFORE_DATA,
         Bug::LEFTOVER_REUSED,
         Bug::LOCK_AFTER_RECOVERY,
+        Bug::CALLBACK_UNDER_LOCK,
+        Bug::SILENT_NEVER_FENCED,
+        Bug::OLD_GENERATION_COMMITS,
         Bug::LENGTH_CAP_REMOVED,
         Bug::OPEN_NOT_SYNCED,
         Bug::OUT_LINK_NOT_COPIED,

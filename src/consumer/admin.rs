@@ -125,7 +125,8 @@ impl ConsumerGroup {
     ///
     /// # Errors
     ///
-    /// As [`committed`](Self::committed); [`Error::InvalidSetting`] if its assignor gives what cannot be.
+    /// As [`committed`](Self::committed); [`Error::InvalidSetting`] if its assignor gives what cannot be; [`Error::Reentrant`] if
+    /// it is the assignor that asks.
     pub fn describe(&self) -> Result<GroupDescription> {
         let log = self.log();
         log.check_open()?;

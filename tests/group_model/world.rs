@@ -297,21 +297,21 @@ impl World {
 
     /// Those of a member: it does them, or is told why not.
     fn steer(&mut self, event: Event) {
-        let slot = match event {
-            Event::Subscribe { slot, .. }
-            | Event::CommitAt { slot, .. }
-            | Event::SeekBack { slot, .. }
-            | Event::SeekToEnd { slot, .. }
-            | Event::Pause { slot, .. }
-            | Event::Unsubscribe(slot)
-            | Event::Commit(slot)
-            | Event::CommitDurably(slot)
-            | Event::SeekToCommitted(slot)
-            | Event::Resume(slot)
-            | Event::Rebalance(slot)
-            | Event::Remove(slot)
-            | Event::Fence(slot) => slot,
-            _ => return,
+        let (Event::Subscribe { slot, .. }
+        | Event::CommitAt { slot, .. }
+        | Event::SeekBack { slot, .. }
+        | Event::SeekToEnd { slot, .. }
+        | Event::Pause { slot, .. }
+        | Event::Unsubscribe(slot)
+        | Event::Commit(slot)
+        | Event::CommitDurably(slot)
+        | Event::SeekToCommitted(slot)
+        | Event::Resume(slot)
+        | Event::Rebalance(slot)
+        | Event::Remove(slot)
+        | Event::Fence(slot)) = event
+        else {
+            return;
         };
         let Some(mut member) = self.slots.remove(&slot) else {
             return;

@@ -56,7 +56,8 @@ impl Standing {
         if let Some(why) = gate.fenced {
             return Beat::Fenced(why);
         }
-        if gate.silence(now).is_some_and(|silent| silent >= limit) {
+        let late = |silent: Duration| silent >= limit && !planted!(SILENT_NEVER_FENCED);
+        if gate.silence(now).is_some_and(late) {
             return Beat::Late;
         }
         gate.polled = now;
@@ -88,7 +89,11 @@ impl Standing {
     pub(super) fn fence_if_silent(&self, now: Duration, limit: Duration) -> bool {
         let mut gate = self.gate.lock();
         match gate.silence(now) {
-            Some(silent_for) if silent_for >= limit && gate.fenced.is_none() => {
+            Some(silent_for)
+                if silent_for >= limit
+                    && gate.fenced.is_none()
+                    && !planted!(SILENT_NEVER_FENCED) =>
+            {
                 gate.fenced = Some(FencedBy::PollInterval { limit, silent_for });
                 drop(gate);
                 self.tell();

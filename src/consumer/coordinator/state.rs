@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::standing::Standing;
@@ -21,6 +22,8 @@ pub(super) struct State {
     pub(super) settled: u64,
     /// While a group that was empty waits for more members: no target before the first, nor put off beyond the second.
     pub(super) not_before: Option<(Duration, Duration)>,
+    /// The threads that are asking the assignor.
+    pub(super) asking: Vec<ThreadId>,
     pub(super) protocol: Option<Protocol>,
     pub(super) members: BTreeMap<Arc<str>, Seat>,
     /// How old the newest look at the topics is.
@@ -108,6 +111,7 @@ impl State {
             epoch: 0,
             settled: 0,
             not_before: None,
+            asking: Vec::new(),
             protocol: None,
             members: BTreeMap::new(),
             looked_at: None,

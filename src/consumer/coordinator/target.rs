@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use super::Group;
@@ -34,29 +35,53 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// `InvalidSetting` if the assignor's answer cannot be.
+    /// `InvalidSetting` if the assignor's answer cannot be; `Reentrant` if it is the assignor that asks.
     pub(super) fn settle(&self, now: Duration) -> Result<bool> {
         loop {
-            let question = {
-                let state = self.state.lock();
-                if state.epoch == state.settled {
-                    return Ok(true);
-                }
-                if state.not_before.is_some_and(|(at, _)| now < at) {
-                    return Ok(false);
-                }
-                state.question()
-            };
-            let Some(question) = question else {
+            let mut state = self.state.lock();
+            if state.epoch == state.settled {
+                return Ok(true);
+            }
+            if state.not_before.is_some_and(|(at, _)| now < at) {
+                return Ok(false);
+            }
+            let Some(question) = state.question() else {
                 return Ok(true); // nobody is left
             };
-            let answer = question.answer()?;
+            let asking = Asking::begin(self, &mut state)?;
+            let held = planted!(CALLBACK_UNDER_LOCK).then_some(state);
+            let answer = question.answer();
+            drop((held, asking));
+            let answer = answer?;
             let mut state = self.state.lock();
             if state.epoch == question.epoch {
                 state.install(&question, answer);
                 return Ok(true);
             } // else it is an answer to what is no more
         }
+    }
+}
+
+/// As long as it lives, this thread asks the assignor, which must not have it asked again.
+struct Asking<'g> {
+    group: &'g Group,
+}
+
+impl<'g> Asking<'g> {
+    fn begin(group: &'g Group, state: &mut State) -> Result<Asking<'g>> {
+        let this = thread::current().id();
+        if state.asking.contains(&this) {
+            return Err(Error::Reentrant { call: "assign" });
+        }
+        state.asking.push(this);
+        Ok(Asking { group })
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let this = thread::current().id();
+        self.group.state.lock().asking.retain(|of| *of != this);
     }
 }
 
