@@ -183,6 +183,24 @@ impl<'b> Iterator for BatchIter<'b> {
         let (chunk, view) = self.next_any()?;
         Some(EntryRef::new(chunk.block(), view))
     }
+
+    /// What `sum`, `for_each` and their like go through.
+    #[inline]
+    fn fold<B, F: FnMut(B, EntryRef<'b>) -> B>(mut self, init: B, mut f: F) -> B {
+        let mut all = init;
+        loop {
+            if let Some((chunk, views)) = &mut self.current {
+                let block = chunk.block();
+                all = views.fold_plain(all, |all, view, bytes| {
+                    f(all, EntryRef::among(block, bytes, view))
+                });
+            }
+            let Some((chunk, view)) = self.next_any() else {
+                return all;
+            };
+            all = f(all, EntryRef::new(chunk.block(), view));
+        }
+    }
 }
 
 impl<'b> BatchIter<'b> {
