@@ -28,6 +28,7 @@ impl Timestamp {
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
     /// The point `ms` milliseconds after the Unix epoch.
+    #[inline]
     pub const fn from_millis(ms: i64) -> Self {
         Timestamp(ms)
     }

@@ -32,6 +32,7 @@ impl Offset {
     pub(crate) const MAX: Offset = Offset(i64::MAX.cast_unsigned());
 
     /// The offset `n`; above the largest possible, that one.
+    #[inline]
     pub const fn new(n: u64) -> Self {
         if n > Self::MAX.0 {
             Self::MAX

@@ -52,6 +52,22 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     take_long(bytes)
 }
 
+/// Reads a number of one byte or two, as nearly all lengths are: the number, and where what follows it begins. `None` says
+/// nothing. (It is given no place to write to, so what it reads can stay in registers.)
+#[inline]
+pub(crate) fn short_at(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
+    let low = *bytes.get(at)?;
+    let behind = at.wrapping_add(1); // cannot pass the end of memory: a byte stands at `at`, and below at `behind`
+    if low < MORE {
+        return Some((low.into(), behind));
+    }
+    let high = *bytes.get(behind)?;
+    // A second byte of zero would make it longer than it need be.
+    let sound = high < MORE && high != 0;
+    let number = u32::from(low & !MORE) | u32::from(high) << 7;
+    sound.then_some((number, behind.wrapping_add(1)))
+}
+
 /// As [`take`], for a number that [`put_signed`] wrote.
 #[inline]
 pub(crate) fn take_signed(bytes: &mut &[u8]) -> Option<i64> {
@@ -193,6 +209,17 @@ mod tests {
                 prop_assert_eq!(encoded(v), &bytes[..bytes.len() - rest.len()]);
             } else {
                 prop_assert_eq!(rest, bytes.as_slice());
+            }
+        }
+
+        #[test]
+        fn the_short_way_reads_what_the_long_way_reads(bytes in prop::collection::vec(any::<u8>(), 0..4)) {
+            let mut rest = bytes.as_slice();
+            let long = take(&mut rest).filter(|&v| len(v) <= 2);
+            let short = short_at(&bytes, 0);
+            prop_assert_eq!(short.map(|(v, _)| u64::from(v)), long);
+            if let Some((_, behind)) = short {
+                prop_assert_eq!(&bytes[behind..], rest);
             }
         }
     }

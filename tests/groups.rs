@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use thalweg::testing::{Disk, ManualClock};
 use thalweg::{
-    Consumer, Error, FindingKind, Log, Offset, OnCorruption, Position, Result, StartFrom,
-    TopicConfig, TopicPartition,
+    Consumer, EntryRef, Error, FindingKind, Log, Offset, OnCorruption, Position, Record, Result,
+    StartFrom, Timestamp, TopicConfig, TopicPartition,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -268,6 +268,61 @@ fn a_batch_shows_its_partitions_and_where_to_go_on() {
     let borrowed: Vec<Position> = batch.iter().map(|entry| entry.position()).collect();
     let owned: Vec<Position> = batch.into_iter().map(|entry| entry.position()).collect();
     assert_eq!(borrowed, owned);
+}
+
+#[test]
+fn every_way_over_a_batch_gives_the_same_entries() {
+    let log = log_with("orders", 2, 0);
+    let topic = log.topic("orders").unwrap();
+    let long = "x".repeat(20_000);
+    for (partition, rounds) in [(0, 3), (1, 5)] {
+        let records = (0..rounds).flat_map(|_| {
+            [
+                Record::new("key", "value"),
+                Record::keyless(&long[..200]),
+                Record::tombstone(&long[..127]),
+                Record::new("", "").header("name", "of a header"),
+                Record::keyless(&long),
+                Record::new("key", "value").at(Timestamp::from_millis(7)),
+                Record::keyless("last"),
+            ]
+        });
+        topic
+            .partition(partition)
+            .unwrap()
+            .append_all(records)
+            .unwrap();
+    }
+    // Polls begin and end within the batches that were appended.
+    let builder = log.group("g").subscribe(["orders"]).max_poll_records(5);
+    let mut consumer = builder.join().unwrap();
+    let shown = |entry: EntryRef<'_>| (format!("{entry:?}"), entry.value().map(<[u8]>::to_vec));
+    let mut seen = 0;
+    loop {
+        let batch = consumer.poll(NOW).unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        let mut by_loop = Vec::new();
+        for entry in &batch {
+            by_loop.push(shown(entry));
+        }
+        assert_eq!(by_loop.len(), batch.len());
+        for skipped in 0..batch.len() {
+            let mut by_fold = Vec::new();
+            let mut rest = batch.iter();
+            assert_eq!(rest.by_ref().take(skipped).count(), skipped);
+            rest.for_each(|entry| by_fold.push(shown(entry)));
+            assert_eq!(by_fold, by_loop[skipped..]);
+        }
+        seen += by_loop.len();
+        let by_value: Vec<_> = batch
+            .into_iter()
+            .map(|entry| shown(entry.as_ref()))
+            .collect();
+        assert_eq!(by_value, by_loop);
+    }
+    assert_eq!(seen, 7 * (3 + 5));
 }
 
 #[test]

@@ -26,13 +26,21 @@ use crate::offset::{Offset, PartitionId, Position, TopicPartition};
 #[derive(Clone, Copy)]
 pub struct EntryRef<'b> {
     block: &'b Arc<Block>,
+    /// Of the block. Beside it, since a loop over a batch need not look them up again for each entry.
+    bytes: &'b [u8],
     view: View,
 }
 
 impl<'b> EntryRef<'b> {
     #[inline]
     pub(crate) fn new(block: &'b Arc<Block>, view: View) -> Self {
-        EntryRef { block, view }
+        Self::among(block, block.bytes(), view)
+    }
+
+    /// As [`new`](Self::new), for who has the bytes of the block at hand, at least as far as the parts of this entry reach.
+    #[inline]
+    pub(crate) fn among(block: &'b Arc<Block>, bytes: &'b [u8], view: View) -> Self {
+        EntryRef { block, bytes, view }
     }
 
     /// The name of the topic.
@@ -64,13 +72,13 @@ impl<'b> EntryRef<'b> {
     /// `None` is a record without a key; an empty key is a key.
     #[inline]
     pub fn key(&self) -> Option<&'b [u8]> {
-        self.view.key.of(self.block.bytes())
+        self.view.key.of(self.bytes)
     }
 
     /// `None` is a tombstone; an empty value is a value.
     #[inline]
     pub fn value(&self) -> Option<&'b [u8]> {
-        self.view.value.of(self.block.bytes())
+        self.view.value.of(self.bytes)
     }
 
     /// The key as text.
@@ -93,7 +101,7 @@ impl<'b> EntryRef<'b> {
 
     /// In the order they were written; a name may occur twice; a value may be missing.
     pub fn headers(&self) -> Headers<'b> {
-        Headers::new(self.view.headers.of(self.block.bytes()).unwrap_or_default())
+        Headers::new(self.view.headers.of(self.bytes).unwrap_or_default())
     }
 
     /// The value of the last header of that name; `None` if there is no such header, or it has no value.
@@ -146,10 +154,7 @@ impl EntryRef<'_> {
 
 impl<'b> From<&'b Entry> for EntryRef<'b> {
     fn from(entry: &'b Entry) -> Self {
-        EntryRef {
-            block: &entry.block,
-            view: entry.view,
-        }
+        EntryRef::new(&entry.block, entry.view)
     }
 }
 

@@ -8,7 +8,7 @@ use super::wire::{Reader, crc};
 use crate::entry::Span;
 use crate::varint;
 
-/// Where in a body a part of a record stands.
+/// Where a part of a record stands in the bytes it was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) start: u32,
@@ -32,17 +32,15 @@ impl Part {
         body.get(start..)?.get(..len)
     }
 
-    /// The same part as seen from a block in which the body begins at `body_start`.
+    /// The same part of the same bytes; absent if it is absent.
     #[inline]
-    pub(crate) fn within(self, body_start: u32) -> Span {
-        if self.len == u32::MAX {
-            return Span::NONE;
-        }
-        Span::new(self.start.saturating_add(body_start), self.len)
+    pub(crate) fn span(self) -> Span {
+        const { assert!(Part::NONE.len == u32::MAX, "as the length of `Span::NONE`") };
+        Span::new(self.start, self.len)
     }
 }
 
-/// One record as places in the body it was read from.
+/// One record as places in the bytes it was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawRecord {
     /// Its offset − the batch's first offset.
@@ -63,18 +61,25 @@ pub(crate) struct RawRecord {
 /// follows. The first thing that is not ends the iteration with an `Err`, trailing bytes too.
 #[derive(Clone, Debug)]
 pub(crate) struct Records<'b> {
-    shape: Shape,
-    rest: &'b [u8],
-    left: u64,
+    /// Up to the end of the body.
+    bytes: &'b [u8],
+    /// Where the next record begins.
+    at: usize,
     /// The least delta that the next record may have; of a dense batch, the one it has.
     next_delta: u64,
+    /// Of a dense batch: the delta behind the last record. Of a sparse one, 0.
+    dense_end: u64,
+    /// Of a sparse batch: how many records are left. Of a dense one, 0.
+    sparse_left: u64,
+    shape: Shape,
     failed: Option<Bad>,
 }
 
 /// What is the same for all records of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    body_len: usize,
+    /// Where the body ends.
+    end: usize,
     last_delta: u64,
     sparse: bool,
     base_event_time: Option<i64>,
@@ -82,16 +87,23 @@ struct Shape {
 
 /// Reads an uncompressed body.
 pub(crate) fn records<'b>(header: &BatchHeader, body: &'b [u8]) -> Records<'b> {
+    records_from(header, body, 0)
+}
+
+/// Reads an uncompressed body that begins at `start` in `bytes`, and ends with them.
+pub(crate) fn records_from<'b>(header: &BatchHeader, bytes: &'b [u8], start: usize) -> Records<'b> {
     let mut records = Records {
+        bytes,
+        at: start,
+        next_delta: 0,
+        dense_end: 0,
+        sparse_left: 0,
         shape: Shape {
-            body_len: body.len(),
+            end: bytes.len(),
             last_delta: header.last_delta.into(),
             sparse: header.sparse,
             base_event_time: None,
         },
-        rest: body,
-        left: 0,
-        next_delta: 0,
         failed: None,
     };
     if records.open(header).is_none() {
@@ -105,7 +117,7 @@ pub(crate) fn count(header: &BatchHeader, body: &[u8]) -> Result<u64, Bad> {
     let records = records(header, body);
     match records.failed {
         Some(bad) => Err(bad),
-        None => Ok(records.left),
+        None => Ok(records.dense_end.max(records.sparse_left)),
     }
 }
 
@@ -125,48 +137,83 @@ pub(crate) fn check_body_crc(header: &BatchHeader, body: &[u8]) -> bool {
 impl Iterator for Records<'_> {
     type Item = Result<RawRecord, Bad>;
 
-    /// Nearly all records are a key and a value; these are read here, and every other case is a call.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "else each record goes through memory: twice the time of a replay"
     )]
     fn next(&mut self) -> Option<Result<RawRecord, Bad>> {
-        if self.left == 0 {
-            return self.stop();
+        if let Some(record) = self.next_plain() {
+            return Some(Ok(record));
         }
-        let Some((&attributes, rest)) = self.rest.split_first() else {
-            return self.fail(Bad::Corrupt);
-        };
-        if attributes & !(KEY | VALUE) != 0 || self.shape.sparse {
-            return self.next_rare();
+        // Taken apart and put together again: what is returned must not share its place with what the call returns.
+        match self.next_any()? {
+            Ok(record) => Some(Ok(record)),
+            Err(bad) => Some(Err(bad)),
         }
-        let Some((key, rest)) = self.shape.part(attributes & KEY, rest) else {
-            return self.fail(Bad::Corrupt);
-        };
-        let Some((value, rest)) = self.shape.part(attributes & VALUE, rest) else {
-            return self.fail(Bad::Corrupt);
-        };
-        let Ok(delta) = u32::try_from(self.next_delta) else {
-            return self.fail(Bad::Corrupt);
-        };
-        self.step(delta, rest);
-        Some(Ok(RawRecord {
+    }
+}
+
+impl<'b> Records<'b> {
+    /// The bytes that the parts are places in.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &'b [u8] {
+        self.bytes
+    }
+
+    /// The next record of a dense batch if it is a key and a value and no more, as nearly all are: few steps, which stay in
+    /// registers where they are put into a loop. `None` says nothing; what comes next is read by [`next`](Iterator::next).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as `next`")]
+    pub(crate) fn next_plain(&mut self) -> Option<RawRecord> {
+        if self.next_delta >= self.dense_end {
+            return None;
+        }
+        let attributes = *self.bytes.get(self.at)?;
+        if attributes & !(KEY | VALUE) != 0 {
+            return None;
+        }
+        let at = self.at.wrapping_add(1);
+        let (key, at) = short_part(attributes & KEY, self.bytes, at)?;
+        let (value, at) = short_part(attributes & VALUE, self.bytes, at)?;
+        let delta = u32::try_from(self.next_delta).ok()?;
+        self.at = at;
+        self.next_delta = self.next_delta.wrapping_add(1);
+        Some(RawRecord {
             delta,
             event_time: None,
             key,
             value,
             headers: Part::NONE,
             extension: Part::NONE,
-        }))
+        })
     }
-}
 
-impl<'b> Records<'b> {
+    /// The next record, whatever it has; or the end.
+    #[inline(never)]
+    fn next_any(&mut self) -> Option<Result<RawRecord, Bad>> {
+        if self.next_delta >= self.dense_end && self.sparse_left == 0 {
+            return self.stop();
+        }
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        match self.shape.read_any(self.next_delta, rest) {
+            Ok((record, rest)) => {
+                self.at = self.bytes.len().saturating_sub(rest.len());
+                self.next_delta = u64::from(record.delta).wrapping_add(1);
+                self.sparse_left = self.sparse_left.saturating_sub(1);
+                Some(Ok(record))
+            }
+            Err(bad) => {
+                self.failed = Some(bad);
+                self.stop()
+            }
+        }
+    }
+
     /// What stands before the first record: the count of a sparse batch, and the base event time.
     fn open(&mut self, header: &BatchHeader) -> Option<()> {
-        u32::try_from(self.shape.body_len).ok()?;
-        let mut reader = Reader::new(self.rest);
+        u32::try_from(self.shape.end).ok()?;
+        let mut reader = Reader::new(self.bytes.get(self.at..)?);
         let count = match header.dense_count() {
             Some(count) => count,
             None => u64::from(reader.u32()?),
@@ -174,47 +221,27 @@ impl<'b> Records<'b> {
         if header.event_times {
             self.shape.base_event_time = Some(reader.i64()?);
         }
-        self.rest = reader.rest();
+        let rest = reader.rest().len();
+        self.at = self.bytes.len().saturating_sub(rest);
         let fits = count > 0
-            && count <= self.rest.len() as u64
+            && count <= rest as u64
             && count <= u64::from(header.last_delta).saturating_add(1);
         fits.then_some(())?;
-        self.left = count;
-        Some(())
-    }
-
-    #[inline]
-    fn step(&mut self, delta: u32, rest: &'b [u8]) {
-        self.rest = rest;
-        self.next_delta = u64::from(delta).wrapping_add(1);
-        self.left = self.left.wrapping_sub(1);
-    }
-
-    /// A record of a sparse batch, or one with an event time, headers or an extension.
-    #[inline(never)]
-    fn next_rare(&mut self) -> Option<Result<RawRecord, Bad>> {
-        match self.shape.read_any(self.next_delta, self.rest) {
-            Ok((record, rest)) => {
-                self.step(record.delta, rest);
-                Some(Ok(record))
-            }
-            Err(bad) => self.fail(bad),
+        if header.sparse {
+            self.sparse_left = count;
+        } else {
+            self.dense_end = count;
         }
-    }
-
-    #[cold]
-    fn fail(&mut self, bad: Bad) -> Option<Result<RawRecord, Bad>> {
-        self.failed = Some(bad);
-        self.stop()
+        Some(())
     }
 
     /// The end, once: with what went wrong or was left over, if anything.
     #[cold]
     fn stop(&mut self) -> Option<Result<RawRecord, Bad>> {
-        let left_over = (!self.rest.is_empty()).then_some(Bad::Corrupt);
+        let left_over = (self.at < self.bytes.len()).then_some(Bad::Corrupt);
         let bad = self.failed.take().or(left_over);
-        self.left = 0;
-        self.rest = &[];
+        (self.dense_end, self.sparse_left) = (0, 0);
+        self.at = self.bytes.len();
         bad.map(Err)
     }
 }
@@ -274,32 +301,30 @@ impl Shape {
     }
 
     /// Bytes behind a varint that says how many; absent if `bit` is zero.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "as `next`")]
     fn part(self, bit: u8, rest: &[u8]) -> Option<(Part, &[u8])> {
         if bit == 0 {
             return Some((Part::NONE, rest));
         }
-        let (&len, behind) = rest.split_first()?;
-        if len >= 0x80 {
-            return self.long_part(rest);
-        }
-        let start = u32::try_from(self.body_len.checked_sub(behind.len())?).ok()?;
-        let behind = behind.get(usize::from(len)..)?;
-        let len = len.into();
-        Some((Part { start, len }, behind))
-    }
-
-    /// As [`part`](Self::part), where the length takes more than one byte.
-    #[inline(never)]
-    fn long_part(self, rest: &[u8]) -> Option<(Part, &[u8])> {
         let mut behind = rest;
         let len = varint::take(&mut behind)?;
-        let start = u32::try_from(self.body_len.checked_sub(behind.len())?).ok()?;
+        let start = u32::try_from(self.end.checked_sub(behind.len())?).ok()?;
         let behind = behind.get(usize::try_from(len).ok()?..)?;
         let len = u32::try_from(len).ok()?;
         Some((Part { start, len }, behind))
     }
+}
+
+/// As [`Shape::part`], where the length takes one byte or two: the part, and where what follows it begins. `None` says nothing.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as `next`")]
+fn short_part(bit: u8, bytes: &[u8], at: usize) -> Option<(Part, usize)> {
+    if bit == 0 {
+        return Some((Part::NONE, at));
+    }
+    let (len, from) = varint::short_at(bytes, at)?;
+    let end = from.wrapping_add(len as usize); // both are far below the end of memory
+    let start = u32::try_from(from).ok()?;
+    (end <= bytes.len()).then_some((Part { start, len }, end))
 }
 
 /// At least one header; each with a name in UTF-8 and lengths within bounds. `bytes` begin with the length of them all.

@@ -157,7 +157,8 @@ impl Inner {
     fn new_tail(&self, active: &ActiveSegment) -> Option<Tail> {
         let from = active.len.saturating_sub(TAIL_BYTES as u64);
         let stream = active.segment.stream_start.unwrap_or(0);
-        let tail = Tail::new(&self.home.tails, TAIL_BYTES, stream + from)?;
+        let own = stream + active.len;
+        let tail = Tail::new(&self.home.tails, TAIL_BYTES, stream + from, own)?;
         let mut bytes = vec![0; (active.len - from) as usize];
         match read_full(&*active.file, &mut bytes, from) {
             Ok(read) if read == bytes.len() => tail.push(stream + from, &bytes),

@@ -25,6 +25,7 @@ pub(crate) mod scan;
 pub(crate) mod spare;
 pub(crate) mod tail;
 pub(crate) mod whole;
+mod window;
 
 use std::io;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! From a place in a segment to a chunk of checked record batches: one read, one checksum per batch, no copy.
 //!
-//! Nothing leaves this file before its batch passed header checksum, body checksum and structure on this very read. A place
-//! that is not right is a [`Damage`] with the offsets that it takes away and the place where reading can go on.
+//! Nothing leaves this file before its batch passed header checksum, body checksum and structure on this very read. Of bytes that
+//! the writer has put into memory itself ([`Origin::Writer`]) the header alone is checked: that they belong here. A place that is
+//! not right is a [`Damage`] with the offsets that it takes away and the place where reading can go on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::guess::Guess;
 use super::scan;
 use super::spare::Spares;
 use super::tail::Tail;
+use super::window::{Origin, Window};
 use super::{Damage, Ground, Segment, Why};
 use crate::entry::Block;
 use crate::format::Bad;
@@ -19,7 +21,6 @@ use crate::format::body;
 use crate::format::compress::{self, Codec};
 use crate::format::extension::Extension;
 use crate::format::wire::Seed;
-use crate::io;
 
 /// Bytes that one read takes from a file at once: large enough to make the call cheap, small enough to stay in the cache.
 pub(crate) const WINDOW: usize = 128 * 1024;
@@ -58,6 +59,11 @@ pub(crate) enum Flaw {
 
 /// Checks the record batch at the start of `bytes`: header, bounds and body sum. (Not the structure of the body.)
 pub(crate) fn check(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
+    check_as(Origin::File, bytes, seed).map(|(header, _)| header)
+}
+
+/// As [`check`], for bytes that come from there; gives the body as stored too.
+fn check_as(origin: Origin, bytes: &[u8], seed: Seed) -> Result<(BatchHeader, &[u8]), Flaw> {
     let header = BatchHeader::decode(bytes, seed).map_err(|bad| match bad {
         Bad::Short { needed } => Flaw::Short(needed),
         Bad::Corrupt => Flaw::Header(Why::Corrupt),
@@ -70,10 +76,13 @@ pub(crate) fn check(bytes: &[u8], seed: Seed) -> Result<BatchHeader, Flaw> {
     let Some(body) = bytes.get(header.body_start()..total) else {
         return Err(Flaw::Short(total));
     };
-    if !planted!(CRC_NOT_CHECKED) && !body::check_body_crc(&header, body) {
+    let sum_holds = origin == Origin::Writer
+        || planted!(CRC_NOT_CHECKED)
+        || body::check_body_crc(&header, body);
+    if !sum_holds {
         return Err(Flaw::Body(header, Why::Corrupt));
     }
-    Ok(header)
+    Ok((header, body))
 }
 
 /// Reads what is wanted, into one of these blocks if one is free; `None` if nothing from there on is left in a segment without
@@ -97,11 +106,11 @@ pub(crate) fn read(
         let want = &mut want;
         let window = Window::take(ground, segment, tail, want.position, bytes, spares)
             .map_err(|why| lost_window(segment, want, bytes, why))?;
-        let walk = walk(segment, want, window.block.bytes(), hop);
+        let walk = walk(segment, want, window.bytes(), window.origin, hop);
         match walk.stop {
             _ if !walk.whole.is_empty() => return Ok(Some(got(segment, want, window, &walk))),
             Stop::Unpack(header) => {
-                return unpacked(segment, want, &window.block, walk.whole.end, header).map(Some);
+                return unpacked(segment, want, window.bytes(), walk.whole.end, header).map(Some);
             }
             // It lies further on: what was passed over is not read again.
             Stop::Flaw(Flaw::Short(needed)) if window.full && needed <= MAX_NEED => {
@@ -167,9 +176,10 @@ pub(crate) fn read_guessed(
         bytes: guess.bytes,
     };
     let window = Window::take(ground, segment, tail, want.position, want.bytes, spares).ok()?;
-    let at = first_batch(segment, &want, window.block.bytes())?;
+    let at = first_batch(segment, &want, window.bytes())?;
     want.position += at as u64;
-    let mut walk = walk(segment, &want, window.block.bytes().get(at..)?, true);
+    let bytes = window.bytes().get(at..)?;
+    let mut walk = walk(segment, &want, bytes, Origin::File, true); // a place that was guessed is no evidence
     if walk.whole.is_empty() {
         return None;
     }
@@ -199,66 +209,6 @@ fn first_batch(segment: &Segment, want: &Want, bytes: &[u8]) -> Option<usize> {
 /// More than any sound batch needs.
 const MAX_NEED: usize = MAX_BATCH_BYTES as usize + (1 << 17);
 
-/// Bytes of a segment, from a place on.
-struct Window {
-    block: Arc<Block>,
-    /// As many as asked for: the file may hold more.
-    full: bool,
-}
-
-impl Window {
-    fn take(
-        ground: &Ground,
-        segment: &Segment,
-        tail: Option<&Tail>,
-        position: u64,
-        bytes: usize,
-        spares: Option<&Spares>,
-    ) -> Result<Window, Why> {
-        if let Some(map) = segment.mapped(ground) {
-            let end = (*map).as_ref().len();
-            let from = (position as usize).min(end);
-            let block = Block::shared(segment.at.clone(), map, from..end);
-            return Ok(Window {
-                block: Arc::new(block),
-                full: false,
-            });
-        }
-        let stream = segment
-            .stream_start
-            .map_or(u64::MAX, |start| start + position);
-        let tail = tail.filter(|_| segment.stream_start.is_some());
-        let held = tail.map_or(0, |tail| tail.held_from(stream));
-        let asked = bytes;
-        let bytes = asked.min(segment.left_after(position));
-        let len = if held > 0 {
-            bytes.min(held as usize)
-        } else {
-            bytes
-        };
-        let mut block = match spares {
-            Some(spares) => spares.take(&segment.at),
-            None => Arc::new(Block::owned(segment.at.clone(), Vec::new())),
-        };
-        let into = Arc::get_mut(&mut block)
-            .and_then(Block::owned_mut)
-            .expect("a fresh block has one owner");
-        into.resize(len, 0);
-        let copied = held > 0 && tail.is_some_and(|tail| tail.copy(stream, into));
-        if !copied {
-            into.resize(bytes, 0);
-            let file = ground.handles.file(&segment.handle).map_err(Why::Io)?;
-            let read = io::read_full(&*file, into, position).map_err(Why::Io)?;
-            into.truncate(read);
-        }
-        let full = into.len() == asked;
-        if let Some(spares) = spares {
-            spares.keep(&block);
-        }
-        Ok(Window { block, full })
-    }
-}
-
 /// How far a window was understood.
 struct Walk {
     /// The batches that can be given out; the batch that stopped the walk begins at its end.
@@ -278,7 +228,7 @@ enum Stop {
     Flaw(Flaw),
 }
 
-fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
+fn walk(segment: &Segment, want: &Want, bytes: &[u8], origin: Origin, hop: bool) -> Walk {
     let sparse = segment.seal().is_some_and(|seal| seal.footer.sparse);
     // Where offsets are missing, a header that lies about them would be passed over unseen, and its records with it.
     let (mut at, hopped) = if hop && !sparse {
@@ -300,8 +250,8 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
             return stop(Stop::Enough);
         }
         let seed = Seed::new(segment.header.salt, want.position + at as u64);
-        let header = match check(&bytes[at..], seed) {
-            Ok(header) => header,
+        let (header, body) = match check_as(origin, &bytes[at..], seed) {
+            Ok(checked) => checked,
             // A body that nobody wants, between here and what is wanted.
             Err(Flaw::Body(header, _))
                 if offsets(segment, &header).1 < want.offset
@@ -333,8 +283,9 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], hop: bool) -> Walk {
             _ if found => return stop(Stop::Enough),
             _ => return stop(Stop::Unpack(header)),
         }
-        let body = &bytes[at + header.body_start()..at + header.total_len() as usize];
-        if let Err(bad) = body::validate(&header, body) {
+        if origin == Origin::File
+            && let Err(bad) = body::validate(&header, body)
+        {
             return stop(Stop::Flaw(Flaw::Body(header, why(bad))));
         }
         found = true;
@@ -378,7 +329,8 @@ fn got(segment: &Segment, want: &Want, window: Window, walk: &Walk) -> Got {
         timestamps: segment.timestamps,
         offsets: want.offset..walk.next.min(want.end),
     };
-    let range = walk.whole.start as u32..walk.whole.end as u32;
+    let in_block = |at: usize| (window.start + at) as u32;
+    let range = in_block(walk.whole.start)..in_block(walk.whole.end);
     Got {
         chunk: Chunk::stored(window.block, range, &of),
         position: want.position + walk.whole.end as u64,
@@ -386,8 +338,8 @@ fn got(segment: &Segment, want: &Want, window: Window, walk: &Walk) -> Got {
 }
 
 /// The body of a compressed batch in a block of its own, checked.
-fn unpack(segment: &Segment, block: &Block, at: usize, header: &BatchHeader) -> Result<Block, Why> {
-    let bytes = &block.bytes()[at..];
+fn unpack(segment: &Segment, bytes: &[u8], at: usize, header: &BatchHeader) -> Result<Block, Why> {
+    let bytes = &bytes[at..];
     let stored = &bytes[header.body_start()..header.total_len() as usize];
     let extension =
         Extension::decode(&bytes[batch::HEADER_LEN..header.body_start()]).map_err(why)?;
@@ -402,7 +354,7 @@ fn unpack(segment: &Segment, block: &Block, at: usize, header: &BatchHeader) -> 
 fn unpacked(
     segment: &Segment,
     want: &Want,
-    stored: &Block,
+    stored: &[u8],
     at: usize,
     header: BatchHeader,
 ) -> Result<Got, Damage> {

@@ -10,6 +10,8 @@
 //! atomic words, and `floor` works as a sequence lock. The writer raises `floor` *before* it overwrites, a reader looks at
 //! `floor` *after* it copied; a copy that the writer may have touched is thrown away and read from the file instead. Positions
 //! count the bytes of the partition over all its segments (a *stream position*), so that the ring goes on over a roll.
+//!
+//! But for those that it begins with, its bytes were never on a disk: the writer encoded them, summed them and put them here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -24,6 +26,8 @@ pub(crate) struct Tail {
     words: Box<[AtomicU64]>,
     floor: AtomicU64,
     head: AtomicU64,
+    /// From here on, the writer has encoded what it put in; before that, it was read from the file.
+    own: u64,
     /// Where the head was when bytes were last taken, about.
     read_at: AtomicU64,
     budget: Arc<TailBudget>,
@@ -54,8 +58,14 @@ impl TailBudget {
 }
 
 impl Tail {
-    /// A ring of `bytes` (a power of two) that begins at stream position `start`; `None` if the log's budget is used up.
-    pub(crate) fn new(budget: &Arc<TailBudget>, bytes: usize, start: u64) -> Option<Tail> {
+    /// A ring of `bytes` (a power of two) that begins at stream position `start`, and from `own` on holds what its writer has
+    /// encoded itself; `None` if the log's budget is used up.
+    pub(crate) fn new(
+        budget: &Arc<TailBudget>,
+        bytes: usize,
+        start: u64,
+        own: u64,
+    ) -> Option<Tail> {
         assert!(
             bytes.is_power_of_two() && bytes >= 64,
             "a ring is a power of two"
@@ -68,6 +78,7 @@ impl Tail {
             words,
             floor: AtomicU64::new(start),
             head: AtomicU64::new(start),
+            own,
             read_at: AtomicU64::new(start),
             budget: Arc::clone(budget),
         })
@@ -162,8 +173,13 @@ impl Tail {
         (at / WORD) as usize & (self.words.len() - 1)
     }
 
+    /// Are the bytes from stream position `at` on as the writer encoded them in this process? No medium can have changed them.
+    pub(crate) fn is_own(&self, at: u64) -> bool {
+        at >= self.own
+    }
+
     /// How many bytes from stream position `at` on are held, 0 if that place is not.
-    pub(crate) fn held_from(&self, at: u64) -> u64 {
+    fn held_from(&self, at: u64) -> u64 {
         let head = self.head.load(Ordering::Acquire);
         if at < self.floor.load(Ordering::Relaxed) {
             0
@@ -172,45 +188,67 @@ impl Tail {
         }
     }
 
-    /// Copies the bytes at stream position `at`; `false` if they are not, or no longer, all held (what was copied is void).
-    pub(crate) fn copy(&self, at: u64, into: &mut [u8]) -> bool {
-        let end = at + into.len() as u64;
+    /// Copies what is held from stream position `at` on, `most` bytes at most; otherwise as [`copy`](Self::copy).
+    pub(crate) fn copy_held(&self, at: u64, most: usize, into: &mut Vec<u8>) -> Option<usize> {
+        let held = usize::try_from(self.held_from(at)).unwrap_or(usize::MAX);
+        match most.min(held) {
+            0 => None,
+            len => self.copy(at, len, into),
+        }
+    }
+
+    /// Copies `len` bytes at stream position `at`, and gives where in `into` they begin: whole words are copied, and stores that
+    /// straddle words are slow. `None` if they are not, or no longer, all held (what was copied is void).
+    fn copy(&self, at: u64, len: usize, into: &mut Vec<u8>) -> Option<usize> {
+        let end = at + len as u64;
         let head = self.head.load(Ordering::Acquire);
         if end > head || at < self.floor.load(Ordering::Relaxed) {
-            return false;
+            return None;
         }
         if head.saturating_sub(self.read_at.load(Ordering::Relaxed)) > self.capacity() {
             self.read_at.store(head, Ordering::Relaxed); // seldom, so that readers do not fight for it
         }
-        self.load(at, into);
+        let before = (at % WORD) as usize;
+        into.resize((before + len).next_multiple_of(8), 0);
+        self.load(at, into.as_chunks_mut().0);
+        into.truncate(before + len);
         fence(Ordering::Acquire); // pairs with the Release fence in `push`
-        at >= self.floor.load(Ordering::Relaxed)
+        (at >= self.floor.load(Ordering::Relaxed)).then_some(before)
     }
 
-    fn load(&self, mut at: u64, mut into: &mut [u8]) {
-        let lead = (at % WORD) as usize;
-        if lead != 0 {
-            let n = into.len().min(8 - lead);
-            let word = self.word(at).load(Ordering::Relaxed).to_le_bytes();
-            into[..n].copy_from_slice(&word[lead..lead + n]);
-            at += n as u64;
-            into = &mut into[n..];
-        }
-        let (whole, rest) = into.as_chunks_mut::<8>();
-        let mut left = whole;
-        while !left.is_empty() {
+    /// Copies words from the one on that holds a stream position.
+    fn load(&self, mut at: u64, mut into: &mut [[u8; 8]]) {
+        while !into.is_empty() {
             let words = self.words_from(at);
-            let (now, later) = left.split_at_mut(left.len().min(words.len()));
-            for (word, chunk) in words.iter().zip(now.iter_mut()) {
-                *chunk = word.load(Ordering::Relaxed).to_le_bytes();
-            }
+            let (now, later) = into.split_at_mut(into.len().min(words.len()));
+            copy_words(words, now);
             at += now.len() as u64 * WORD;
-            left = later;
+            into = later;
         }
-        if !rest.is_empty() {
-            let word = self.word(at).load(Ordering::Relaxed).to_le_bytes();
-            rest.copy_from_slice(&word[..rest.len()]);
-        }
+    }
+}
+
+/// Copies as many words as `into` has room for. Eight at a time: the compiler joins no atomic loads, and alone the steps of the
+/// loop take as long as the words.
+fn copy_words(words: &[AtomicU64], into: &mut [[u8; 8]]) {
+    let (eights, words) = words.split_at(into.len() / 8 * 8);
+    let (into_eights, into) = into.as_chunks_mut::<8>();
+    let (eights, _) = eights.as_chunks::<8>();
+    let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+    for ([a, b, c, d, e, f, g, h], into) in eights.iter().zip(into_eights) {
+        *into = [
+            load(a),
+            load(b),
+            load(c),
+            load(d),
+            load(e),
+            load(f),
+            load(g),
+            load(h),
+        ];
+    }
+    for (word, into) in words.iter().zip(into) {
+        *into = load(word);
     }
 }
 
@@ -233,7 +271,14 @@ mod tests {
     use super::*;
 
     fn tail(bytes: usize, start: u64) -> Tail {
-        Tail::new(&TailBudget::new(1 << 20), bytes, start).unwrap()
+        Tail::new(&TailBudget::new(1 << 20), bytes, start, start).unwrap()
+    }
+
+    /// The bytes at a stream position, if they are held.
+    fn copied(tail: &Tail, at: u64, len: usize) -> Option<Vec<u8>> {
+        let mut into = Vec::new();
+        let start = tail.copy(at, len, &mut into)?;
+        Some(into.split_off(start))
     }
 
     #[test]
@@ -247,9 +292,8 @@ mod tests {
                 at += piece.len() as u64;
             }
             for from in 0..100 {
-                let mut got = vec![0; 100 - from];
-                assert!(tail.copy(start + from as u64, &mut got));
-                assert_eq!(got, bytes[from..]);
+                let got = copied(&tail, start + from as u64, 100 - from);
+                assert_eq!(got.as_deref(), Some(&bytes[from..]));
             }
         }
     }
@@ -262,11 +306,9 @@ mod tests {
             tail.push(at, &[n; 10]);
             at += 10;
         }
-        let mut got = [0; 10];
-        assert!(tail.copy(190, &mut got));
-        assert_eq!(got, [19; 10]);
-        assert!(!tail.copy(100, &mut got));
-        assert!(!tail.copy(195, &mut got));
+        assert_eq!(copied(&tail, 190, 10), Some(vec![19; 10]));
+        assert_eq!(copied(&tail, 100, 10), None);
+        assert_eq!(copied(&tail, 195, 10), None);
         assert_eq!(tail.held_from(0), 0);
         assert_eq!(tail.held_from(190), 10);
     }
@@ -276,10 +318,8 @@ mod tests {
         let tail = tail(64, 0);
         let bytes: Vec<u8> = (0..200u8).collect();
         tail.push(0, &bytes);
-        let mut got = [0; 8];
-        assert!(tail.copy(192, &mut got));
-        assert_eq!(got, bytes[192..]);
-        assert!(!tail.copy(0, &mut got));
+        assert_eq!(copied(&tail, 192, 8).as_deref(), Some(&bytes[192..]));
+        assert_eq!(copied(&tail, 0, 8), None);
     }
 
     #[test]
@@ -287,20 +327,26 @@ mod tests {
         let tail = tail(64, 0);
         tail.push(0, &[1; 8]);
         tail.push(16, &[2; 8]);
-        let mut got = [0; 8];
-        assert!(!tail.copy(0, &mut got));
-        assert!(!tail.copy(8, &mut got));
-        assert!(tail.copy(16, &mut got));
+        assert_eq!(copied(&tail, 0, 8), None);
+        assert_eq!(copied(&tail, 8, 8), None);
+        assert_eq!(copied(&tail, 16, 8), Some(vec![2; 8]));
+    }
+
+    #[test]
+    fn what_the_ring_began_with_is_not_its_writers_own() {
+        let tail = Tail::new(&TailBudget::new(64), 64, 10, 30).unwrap();
+        assert!(!tail.is_own(10) && !tail.is_own(29));
+        assert!(tail.is_own(30) && tail.is_own(31));
     }
 
     #[test]
     fn rings_share_one_budget_and_give_it_back() {
         let budget = TailBudget::new(128);
-        let first = Tail::new(&budget, 128, 0);
+        let first = Tail::new(&budget, 128, 0, 0);
         assert!(first.is_some());
-        assert!(Tail::new(&budget, 64, 0).is_none());
+        assert!(Tail::new(&budget, 64, 0, 0).is_none());
         drop(first);
-        assert!(Tail::new(&budget, 64, 0).is_some());
+        assert!(Tail::new(&budget, 64, 0, 0).is_some());
     }
 
     #[test]
@@ -310,13 +356,15 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    let mut got = [0; 40];
+                    let mut got = Vec::new();
                     let mut last = 0;
                     while last < 60_000 {
                         let head = tail.head.load(Ordering::Acquire);
                         let at = head.saturating_sub(300);
-                        if head >= 40 && tail.copy(at, &mut got) {
-                            for (i, byte) in got.iter().enumerate() {
+                        if head >= 40
+                            && let Some(start) = tail.copy(at, 40, &mut got)
+                        {
+                            for (i, byte) in got[start..].iter().enumerate() {
                                 assert_eq!(*byte, pattern(at + i as u64));
                             }
                         }

@@ -129,6 +129,24 @@ fn f51_an_entry_owns_its_bytes_and_a_new_read_notices_the_change() {
 }
 
 #[test]
+fn f51_what_the_newest_bytes_in_memory_begin_with_is_checked_as_the_file_is() {
+    let disk = Disk::new();
+    let log = media::open(&disk).unwrap();
+    let config = TopicConfig::new().durability(Durability::Process);
+    let partition = log.create_topic("t", config).unwrap().partition(0).unwrap();
+    partition.append(("k", "early")).unwrap();
+    assert_eq!(partition.entries(..).count(), 1); // somebody reads at the end: the next append keeps the newest bytes
+    let file = media::segments(&disk).remove(0);
+    let last = disk.read_file(&file).unwrap().len() as u64 - 1;
+    disk.flip_bit(&file, 8 * last).unwrap();
+    partition.append(("k", "late")).unwrap();
+    let first = partition.entries(..).next().unwrap();
+    assert!(first.is_err_and(|e| e.is_corruption()));
+    let late = partition.get(Offset::new(1)).unwrap().unwrap();
+    assert_eq!(late.value_str().unwrap(), "late");
+}
+
+#[test]
 fn f51_a_segment_replaced_by_a_stale_version_of_itself_is_noticed() {
     // The state of the same file at an earlier time, under the log that has gone on since.
     let disk = Disk::new();
