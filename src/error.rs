@@ -188,7 +188,9 @@ pub enum Error {
         /// The generation of the group.
         current: u64,
     },
-    /// This member or producer was replaced or removed. Drop it; if it is still wanted, make a new one.
+    /// This member or producer was shut out, and nothing was done. A member joins its group again in its next poll, which tells
+    /// its listener what was lost; unless another one took its place ([`FencedBy::NewerInstance`]): drop it then. After
+    /// [`FencedBy::Left`] subscribe again.
     #[error("{who} was shut out: {why}")]
     #[non_exhaustive]
     Fenced {

@@ -66,7 +66,7 @@ impl Log {
     pub fn groups(&self) -> Result<Vec<ConsumerGroup>> {
         self.check_open()?;
         let committed = self.ledger().groups()?;
-        let live = self.shared::<Coordinator>().names();
+        let live = self.shared::<Coordinator>().names(self.clock().elapsed());
         let live = live.iter().map(ToString::to_string);
         let names: BTreeSet<String> = committed.into_iter().chain(live).collect();
         Ok(names.iter().map(|name| self.group(name)).collect())

@@ -249,6 +249,7 @@ impl ConsumerBuilder {
 
     pub(super) fn protocol(&self) -> Protocol {
         Protocol {
+            name: self.assignor.name().into(),
             assignor: Arc::clone(&self.assignor),
             eager: self.eager.unwrap_or(self.implied_eager),
         }

@@ -10,10 +10,12 @@
 //! others go on. Locks are taken in this order: all groups, one group, the [`Standing`](standing::Standing) of one member.
 
 mod admin;
+mod aftermath;
 mod place;
 mod standing;
 mod state;
 mod target;
+mod topics;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,10 +26,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::assignor::Assignor;
 use super::wake::Parker;
-use crate::error::{FencedBy, Result};
+use crate::error::Result;
 
 pub(super) use admin::SeenMember;
-pub(super) use place::{Place, Target, Waiting};
+use aftermath::Aftermath;
+pub(super) use place::{Found, Place, Taken, Target, Waiting};
 pub(super) use standing::Gate;
 pub(super) use state::{Look, Looked, Owned, Start, Starts, TopicInfo};
 use state::{Seat, State};
@@ -58,13 +61,15 @@ pub(super) struct Group {
 #[derive(Clone)]
 pub(super) struct Protocol {
     pub(super) assignor: Arc<dyn Assignor>,
+    /// The assignor's: asked once, since it is foreign code.
+    pub(super) name: Arc<str>,
     /// Everybody gives up everything before anybody takes something.
     pub(super) eager: bool,
 }
 
 impl Protocol {
     fn agrees(&self, other: &Protocol) -> bool {
-        self.assignor.name() == other.assignor.name() && self.eager == other.eager
+        self.name == other.name && self.eager == other.eager
     }
 }
 
@@ -106,22 +111,15 @@ impl Coordinator {
         look: Look,
         now: Duration,
     ) -> Result<Option<Place>> {
+        let mut after = Aftermath::default();
         let mut groups = self.groups.lock();
-        groups.sweep(joining.group, now);
+        groups.sweep_all(now, &mut after);
         let group = groups.named(joining.group);
-        let mut state = group.state.lock();
-        let admitted = state.admit(joining, look, now);
-        group.set_due(&state, now);
-        let (id, standing) = match admitted {
-            Ok(Some(admitted)) => admitted,
-            other => {
-                groups.forget_if_empty(&group, &state);
-                return other.map(|_| None);
-            }
-        };
-        drop(state);
-        drop(groups);
-        Ok(Some(Place::new(Arc::clone(self), group, id, standing)))
+        let admitted = groups.change(&group, now, &mut after, |state| {
+            state.admit(joining, look, now)
+        });
+        let place = |(id, standing)| Place::new(Arc::clone(self), group, id, standing);
+        admitted.map(|admitted| admitted.map(place))
     }
 
     /// The topics that the members of a group read, and where they begin where nothing is committed.
@@ -135,20 +133,19 @@ impl Coordinator {
     }
 
     /// Whose time has run out is fenced, and places that were kept long enough are given up.
-    fn sweep(&self, group: &str, now: Duration) {
-        self.groups.lock().sweep(group, now);
+    fn sweep(&self, group: &Arc<Group>, now: Duration) {
+        self.change(group, now, |state| state.expire(now));
     }
 
-    /// The member goes; a static one keeps its place, if `keep`.
-    fn leave(&self, group: &Arc<Group>, id: &str, keep: Option<Duration>) {
-        let mut groups = self.groups.lock();
-        let mut state = group.state.lock();
-        match keep {
-            Some(now) => state.step_out(id, now),
-            None => state.remove(id, FencedBy::Left),
-        }
-        group.set_due(&state, keep.unwrap_or_default());
-        groups.forget_if_empty(group, &state);
+    /// Does something that may end the group.
+    fn change<T>(
+        &self,
+        group: &Arc<Group>,
+        now: Duration,
+        what: impl FnOnce(&mut State) -> T,
+    ) -> T {
+        let mut after = Aftermath::default(); // before the lock, so dropped after it
+        self.groups.lock().change(group, now, &mut after, what)
     }
 
     #[cfg(test)]
@@ -172,14 +169,26 @@ impl Groups {
         group
     }
 
-    fn sweep(&mut self, group: &str, now: Duration) {
-        let Some(group) = self.by_name.get(group).cloned() else {
-            return;
-        };
+    fn sweep_all(&mut self, now: Duration, after: &mut Aftermath) {
+        let due = self.by_name.values().filter(|group| group.is_due(now));
+        for group in due.cloned().collect::<Vec<_>>() {
+            self.change(&group, now, after, |state| state.expire(now));
+        }
+    }
+
+    fn change<T>(
+        &mut self,
+        group: &Arc<Group>,
+        now: Duration,
+        after: &mut Aftermath,
+        what: impl FnOnce(&mut State) -> T,
+    ) -> T {
         let mut state = group.state.lock();
-        state.expire(now);
-        group.set_due(&state, now);
-        self.forget_if_empty(&group, &state);
+        let done = what(&mut state);
+        group.set_due(&mut state, now);
+        after.take(&mut state);
+        self.forget_if_empty(group, &state);
+        done
     }
 
     fn forget_if_empty(&mut self, group: &Arc<Group>, state: &State) {
@@ -199,9 +208,20 @@ impl Group {
         nanos(now) >= self.due.load(Ordering::Relaxed) // Relaxed: a hint; who acts on it looks again behind the lock
     }
 
-    fn set_due(&self, state: &State, now: Duration) {
+    fn set_due(&self, state: &mut State, now: Duration) {
         let due = state.due(now).map_or(u64::MAX, nanos);
-        self.due.store(due, Ordering::Relaxed);
+        if due < self.due.swap(due, Ordering::Relaxed) {
+            state.ring_all(); // who sleeps does so for too long
+        }
+    }
+
+    /// Does something to the group, and then, when nothing is locked, what is left to do.
+    fn change<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
+        let mut after = Aftermath::default(); // before the lock, so dropped after it
+        let mut state = self.state.lock();
+        let done = what(&mut state);
+        after.take(&mut state);
+        done
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) trait ConsumerEngine: Send {
     fn rest(&mut self);
     /// Stores everything returned so far as done.
     fn commit(&mut self) -> Result<()>;
-    /// As `commit`, of these partitions alone.
+    /// As `commit`, of these partitions alone, which are sorted.
     fn commit_of(&mut self, partitions: &[TopicPartition]) -> Result<()>;
     /// As `commit`, and it survives a power loss.
     fn commit_durable(&mut self) -> Result<()>;

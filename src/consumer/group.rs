@@ -1,12 +1,12 @@
 //! A group by name: join it, and see how far it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::builder::{ConsumerBuilder, Wanted};
 use super::coordinator::Coordinator;
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{Log, Topic};
 use crate::offset::{Offset, Position, Positions, TopicPartition};
 use crate::partition::Partition;
 
@@ -78,8 +78,10 @@ impl ConsumerGroup {
     pub fn committed(&self) -> Result<Positions> {
         self.log.check_open()?;
         let mut positions = Positions::new();
+        let topics = self.log.topics();
+        let topics: HashMap<u128, &Topic> = topics.iter().map(|of| (of.uuid(), of)).collect();
         for ((topic, partition), next) in self.log.ledger().committed_by(&self.name)? {
-            if let Some(topic) = self.log.topic_by_uuid(topic) {
+            if let Some(topic) = topics.get(&topic) {
                 positions.set(TopicPartition::new(topic.name(), partition).at(next));
             }
         }

@@ -5,7 +5,6 @@ mod reconcile;
 mod seeks;
 mod wait;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,11 +15,11 @@ use super::builder::{ConsumerBuilder, Wanted};
 use super::coordinator::{Coordinator, Joining, Place, Waiting};
 use super::engine::{Caller, ConsumerEngine, Going, Spot, Wait};
 use super::source::{Reading, Room, Source};
-use super::starts;
+use super::starts::{self, Before, Begun};
 use super::wake::{Parker, WakeHandle};
 use crate::clock::Timestamp;
 use crate::error::{Error, FencedBy, Result};
-use crate::log::{Log, PartitionKey};
+use crate::log::Log;
 use crate::offset::{Offset, Position, Positions, TopicPartition};
 use crate::partition::progress::Watch;
 use crate::segment::chunk::Chunk;
@@ -40,15 +39,18 @@ pub(super) struct Member {
     /// What it reads, sorted.
     sources: Vec<Source>,
     /// Where it began in partitions without a commit, should it have to join again.
-    begun: HashMap<PartitionKey, Option<Offset>>,
+    begun: Begun,
     /// What [`Log::changes`] said when the topics were last looked at.
     looked_at: Offset,
     /// The version of the group's state that it has reconciled to; `None`: to none yet.
     seen: Option<u64>,
+    /// The version at which the group put off its target.
+    put_off: Option<u64>,
     /// The last look at the group was an error, and was told.
     told: bool,
-    /// Polls so far that looked at partitions.
+    /// Looks at partitions so far, and the last that returned records.
     polls: u64,
+    last_batch: u64,
     /// The partition that the next poll begins with, so that none starves.
     turn: usize,
     /// Skipped positions that no batch has told yet.
@@ -77,13 +79,10 @@ impl Member {
         super::group::check_name(settings.group.name())?;
         log.prepare_commits()?;
         let parker = Arc::default();
-        let topics = starts::topics(&log, &settings.wanted)?;
-        let begun = HashMap::new();
-        let (role, looked_at) = if let Wanted::ByHand(_) = &settings.wanted {
-            (Role::ByHand, log.changes().end())
+        let entered = if let Wanted::ByHand(_) = &settings.wanted {
+            None
         } else {
-            let (place, at) = enter(&log, &settings, &topics, &begun, None, &parker)?;
-            (Role::Member(place), at)
+            Some(enter(&log, &settings, &settings.wanted, None, &parker)?)
         };
         let clock = log.clock();
         let automatic = settings.auto_commit;
@@ -93,14 +92,16 @@ impl Member {
             membership: Membership::none(&settings.group),
             log,
             settings,
-            role,
-            topics,
+            role: Role::ByHand,
+            topics: Vec::new(),
             sources: Vec::new(),
-            begun,
-            looked_at,
+            begun: Begun::new(),
+            looked_at: Offset::ZERO,
             seen: None,
+            put_off: None,
             told: false,
             polls: 0,
+            last_batch: 0,
             turn: 0,
             resets: Vec::new(),
             automatic,
@@ -109,11 +110,19 @@ impl Member {
             parker,
             spares: Arc::default(),
         };
-        match &member.role {
-            Role::Member(place) => member.membership = place.membership(0),
-            Role::ByHand | Role::Out => member.take_by_hand()?,
+        match entered {
+            Some(entered) => member.become_member(entered),
+            None => member.take_by_hand()?,
         }
         Ok(member)
+    }
+
+    fn become_member(&mut self, entered: Entered) {
+        self.membership = entered.place.membership(0);
+        self.role = Role::Member(entered.place);
+        self.topics = entered.topics;
+        self.begun = entered.begun;
+        (self.looked_at, self.seen, self.put_off) = (entered.looked_at, None, None);
     }
 
     fn group(&self) -> &str {
@@ -125,8 +134,12 @@ impl Member {
     }
 
     fn fenced(&self, why: FencedBy) -> Error {
+        let who = match &self.role {
+            Role::ByHand => self.group(), // it has no name of its own
+            Role::Member(_) | Role::Out => self.membership.member(),
+        };
         Error::Fenced {
-            who: self.membership.member().into(),
+            who: who.into(),
             why,
         }
     }
@@ -224,7 +237,11 @@ impl Member {
             reconciled?;
         }
         self.polls += 1;
-        self.fetch()
+        let batch = self.fetch()?;
+        if !batch.is_empty() {
+            self.last_batch = self.polls;
+        }
+        Ok(batch)
     }
 
     fn index(&self, at: &TopicPartition) -> Result<usize> {
@@ -253,32 +270,46 @@ impl Member {
     }
 }
 
-/// A place in the group. `instead_of`: the member that it was before.
+/// A new place in the group.
+struct Entered {
+    place: Place,
+    topics: Vec<String>,
+    begun: Begun,
+    looked_at: Offset,
+}
+
+/// Joins the group for the topics that are `wanted`. `before`: the member that it was until it was shut out.
 fn enter(
     log: &Log,
     settings: &ConsumerBuilder,
-    topics: &[String],
-    begun: &HashMap<PartitionKey, Option<Offset>>,
-    instead_of: Option<&str>,
+    wanted: &Wanted,
+    before: Option<(&str, Before<'_>)>,
     parker: &Arc<Parker>,
-) -> Result<(Place, Offset)> {
+) -> Result<Entered> {
     let coordinator = log.shared::<Coordinator>();
     let group = settings.group.name();
-    let joining = Joining {
-        group,
-        client: settings.client_id.as_deref().unwrap_or(group),
-        instance: settings.instance_id.as_deref(),
-        instead_of,
-        topics,
-        protocol: &settings.protocol(),
-        limits: settings.limits(log),
-        parker,
-    };
+    let (instead_of, before) = before.unzip();
     loop {
-        let look = starts::look(log, settings, topics, begun)?;
-        let at = look.at;
+        let (look, topics) = starts::look(log, settings, wanted, before)?;
+        let looked_at = look.at;
+        let begun = look.starts().collect();
+        let joining = Joining {
+            group,
+            client: settings.client_id.as_deref().unwrap_or(group),
+            instance: settings.instance_id.as_deref(),
+            instead_of,
+            topics: &topics,
+            protocol: &settings.protocol(),
+            limits: settings.limits(log),
+            parker,
+        };
         if let Some(place) = coordinator.join(&joining, look, log.clock().elapsed())? {
-            return Ok((place, at));
+            return Ok(Entered {
+                place,
+                topics,
+                begun,
+                looked_at,
+            });
         }
     }
 }
@@ -307,7 +338,7 @@ impl ConsumerEngine for Member {
 
     fn commit_of(&mut self, partitions: &[TopicPartition]) -> Result<()> {
         self.indexes(partitions)?;
-        self.commit_moved(|source| partitions.contains(source.at()))
+        self.commit_moved(|source| partitions.binary_search(source.at()).is_ok())
     }
 
     fn commit_durable(&mut self) -> Result<()> {

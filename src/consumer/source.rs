@@ -165,9 +165,7 @@ impl Source {
             State::Reading => {}
         }
         let mut from = self.cursor.next_offset();
-        if self.batch.0 != reading.poll {
-            self.batch = (reading.poll, from);
-        }
+        let began = from;
         let chunk = match self.cursor.read(room.records, room.bytes) {
             Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, reading.then) => {
                 resets.push(Reset {
@@ -184,7 +182,12 @@ impl Source {
             self.cursor.seek(from); // for a poll that has the room, or nothing else
             return Ok(None);
         }
-        self.moved |= chunk.is_some();
+        if chunk.is_some() {
+            self.moved = true;
+            if self.batch.0 != reading.poll {
+                self.batch = (reading.poll, began);
+            }
+        }
         Ok(chunk)
     }
 

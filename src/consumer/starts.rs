@@ -29,53 +29,77 @@ pub(super) fn topics(log: &Log, wanted: &Wanted) -> Result<Vec<String>> {
     }
 }
 
+/// What a consumer that joins has been to the group before.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'m> {
+    /// It wanted these.
+    pub(super) wanted: &'m Wanted,
+    /// Where it began in partitions without a commit.
+    pub(super) begun: &'m Begun,
+}
+
+pub(super) type Begun = HashMap<PartitionKey, Option<Offset>>;
+
+impl Before<'_> {
+    /// Did it wait for the topic, should it not have been there?
+    fn waited_for(&self, topic: &str) -> bool {
+        match self.wanted {
+            Wanted::Topics(names) => names.iter().any(|name| name == topic),
+            Wanted::Where(_) => true,
+            Wanted::ByHand(_) => false,
+        }
+    }
+}
+
 /// The topics of a consumer that joins, and where it wants to begin: resolved now, so that nothing that is appended from now on
-/// is skipped. `begun`: where it began before, when it was a member already.
+/// is skipped. If it is a member that was shut out, it begins where it did before, and topics that it has waited for at their
+/// first record.
 pub(super) fn look(
     log: &Log,
     settings: &ConsumerBuilder,
-    topics: &[String],
-    begun: &HashMap<PartitionKey, Option<Offset>>,
-) -> Result<Look> {
+    wanted: &Wanted,
+    before: Option<Before<'_>>,
+) -> Result<(Look, Vec<String>)> {
     let at = log.changes().end(); // before the look: what changes during it is looked at again
+    let names = topics(log, wanted)?;
     let group = settings.group.name();
-    let topics = topics.iter().map(|name| {
+    let looked = names.iter().map(|name| {
+        let waited_for = before.filter(|before| before.waited_for(name));
         look_at(log, name, |topic| {
             let mut starts = Vec::new();
             for partition in topic.partitions() {
                 let key = partition.key();
                 if log.ledger().committed(group, key)?.is_none() {
-                    let wanted = match begun.get(&key) {
-                        Some(&begun) => begun,
+                    let first = partition.offsets().start;
+                    let wanted = match waited_for {
+                        Some(before) => before.begun.get(&key).copied().unwrap_or(Some(first)),
                         None => start(log, &partition, settings.start_from)?,
                     };
-                    starts.push(Start {
-                        key,
-                        wanted,
-                        first: partition.offsets().start,
-                    });
+                    starts.push(Start { key, wanted, first });
                 }
             }
             Ok(starts)
         })
     });
-    let topics = topics.collect::<Result<_>>()?;
-    Ok(Look { at, topics })
+    let topics = looked.collect::<Result<_>>()?;
+    Ok((Look { at, topics }, names))
 }
 
 /// A topic that is looked at later. If it has appeared since, it is read from its first record.
 pub(super) fn look_later(log: &Log, name: &str) -> Result<Looked> {
-    look_at(log, name, |topic| {
-        let starts = topic.partitions().into_iter().map(|partition| {
-            let first = partition.offsets().start;
-            Start {
-                key: partition.key(),
-                wanted: Some(first),
-                first,
-            }
-        });
-        Ok(starts.collect())
-    })
+    look_at(log, name, |topic| Ok(firsts(topic)))
+}
+
+fn firsts(topic: &Topic) -> Vec<Start> {
+    let starts = topic.partitions().into_iter().map(|partition| {
+        let first = partition.offsets().start;
+        Start {
+            key: partition.key(),
+            wanted: Some(first),
+            first,
+        }
+    });
+    starts.collect()
 }
 
 fn look_at(
@@ -84,10 +108,17 @@ fn look_at(
     starts: impl FnOnce(&Topic) -> Result<Vec<Start>>,
 ) -> Result<Looked> {
     let (info, starts) = match log.topic(name) {
-        Ok(topic) => match starts(&topic) {
-            Err(Error::NotFound { .. }) => (None, Vec::new()), // deleted meanwhile
-            starts => (Some(info(&topic)), starts?),
-        },
+        Ok(topic) => {
+            let info = info(&topic); // before the starts: of a partition that comes in between there is one too many, not too few
+            match starts(&topic) {
+                Err(Error::NotFound { .. }) => match log.topic(name) {
+                    // Its deletion has begun, and may yet fail: as long as it is in the catalogue, it is a topic.
+                    Ok(now) if now.uuid() == info.uuid => (Some(info), firsts(&topic)),
+                    _ => (None, Vec::new()), // deleted meanwhile
+                },
+                starts => (Some(info), starts?),
+            }
+        }
         Err(Error::NotFound { .. }) => (None, Vec::new()),
         Err(e) => return Err(e),
     };

@@ -267,18 +267,6 @@ impl Log {
     pub(crate) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.inner.shared()
     }
-
-    pub(crate) fn topic_by_uuid(&self, uuid: u128) -> Option<Topic> {
-        let core = self
-            .inner
-            .cores()
-            .into_iter()
-            .find(|core| core.uuid() == uuid)?;
-        Some(Topic {
-            core,
-            open: Arc::clone(&self.inner),
-        })
-    }
 }
 
 impl fmt::Debug for Log {

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::aftermath::Aftermath;
 use super::state::Owner;
-use super::{Coordinator, Groups, MutexGuard, Owned, Seat};
+use super::{Coordinator, Group, Groups, MutexGuard, Owned, Seat};
 use crate::error::{Error, FencedBy, Result};
 use crate::log::PartitionKey;
 use crate::offset::TopicPartition;
@@ -28,18 +29,16 @@ pub(in crate::consumer) struct SeenMember {
 
 impl Coordinator {
     /// The names of the groups that have members.
-    pub(in crate::consumer) fn names(&self) -> Vec<Arc<str>> {
-        self.groups.lock().by_name.keys().cloned().collect()
+    pub(in crate::consumer) fn names(&self, now: Duration) -> Vec<Arc<str>> {
+        let mut after = Aftermath::default();
+        let mut groups = self.groups.lock();
+        groups.sweep_all(now, &mut after);
+        groups.by_name.keys().cloned().collect()
     }
 
     /// The group as it is now; `None` if it has no members. Its target is made if it is due, as by a poll.
     pub(in crate::consumer) fn describe(&self, group: &str, now: Duration) -> Result<Option<Seen>> {
-        let found = {
-            let mut groups = self.groups.lock();
-            groups.sweep(group, now);
-            groups.by_name.get(group).cloned()
-        };
-        let Some(group) = found else {
+        let Some(group) = self.find(group, now) else {
             return Ok(None);
         };
         group.settle(now)?;
@@ -51,15 +50,14 @@ impl Coordinator {
         let members = state.members.iter().map(|(id, seat)| {
             let mut owned = owned.remove(&**id).unwrap_or_default();
             owned.sort();
+            let target = seat.target.iter().map(|Owned { at, .. }| at.clone());
+            let mut target: Vec<TopicPartition> = target.collect();
+            target.sort();
             SeenMember {
                 id: Arc::clone(id),
                 instance: seat.instance.clone(),
                 owned,
-                target: seat
-                    .target
-                    .iter()
-                    .map(|Owned { at, .. }| at.clone())
-                    .collect(),
+                target,
             }
         });
         let members = members.collect();
@@ -79,31 +77,31 @@ impl Coordinator {
         member: &str,
         now: Duration,
     ) -> Result<()> {
-        let mut groups = self.groups.lock();
-        groups.sweep(group, now);
         let missing = || Error::not_found("member", member);
-        let group = groups.by_name.get(group).cloned().ok_or_else(missing)?;
-        let mut state = group.state.lock();
-        let named = |(id, seat): &(&Arc<str>, &Seat)| {
-            ***id == *member || seat.instance.as_deref() == Some(member)
-        };
-        let found = state.members.iter().find(named);
-        let id = Arc::clone(found.ok_or_else(missing)?.0);
-        state.remove(&id, FencedBy::Removed);
-        group.set_due(&state, now);
-        groups.forget_if_empty(&group, &state);
-        Ok(())
+        let group = self.find(group, now).ok_or_else(missing)?;
+        self.change(&group, now, |state| {
+            let named = |(id, seat): &(&Arc<str>, &Seat)| {
+                ***id == *member || seat.instance.as_deref() == Some(member)
+            };
+            let found = state.members.iter().find(named);
+            let id = Arc::clone(found.ok_or_else(missing)?.0);
+            state.remove(&id, FencedBy::Removed);
+            Ok(())
+        })
+    }
+
+    /// The group, if it has members, without those whose time has run out.
+    fn find(&self, group: &str, now: Duration) -> Option<Arc<Group>> {
+        let group = self.groups.lock().by_name.get(group).cloned()?;
+        self.sweep(&group, now);
+        Some(group)
     }
 
     /// Shuts a member out as if it had been silent for too long.
     #[cfg(feature = "testing")]
     pub(in crate::consumer) fn silence(&self, group: &str, member: &str, now: Duration) {
-        let mut groups = self.groups.lock();
-        if let Some(group) = groups.by_name.get(group).cloned() {
-            let mut state = group.state.lock();
-            state.silence(member, now);
-            group.set_due(&state, now);
-            groups.forget_if_empty(&group, &state);
+        if let Some(group) = self.find(group, now) {
+            self.change(&group, now, |state| state.silence(member, now));
         }
     }
 
@@ -113,10 +111,14 @@ impl Coordinator {
         group: &str,
         now: Duration,
     ) -> Result<MutexGuard<'_, Groups>, usize> {
-        let mut groups = self.groups.lock();
-        groups.sweep(group, now);
-        match groups.by_name.get(group) {
-            Some(group) => Err(group.state.lock().members.len()),
+        let _ = self.find(group, now); // whose time has run out is no member
+        let groups = self.groups.lock();
+        let members = groups
+            .by_name
+            .get(group)
+            .map(|group| group.state.lock().members.len());
+        match members {
+            Some(members) => Err(members),
             None => Ok(groups),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::standing::{Beat, Gate, Standing};
-use super::state::{Look, Owned, Owner};
+use super::state::{Look, Owned, Owner, State};
 use super::{Coordinator, Group, MutexGuard};
 use crate::clock::Clock;
 use crate::consumer::Membership;
@@ -19,6 +19,24 @@ pub(in crate::consumer) struct Place {
     group: Arc<Group>,
     id: Arc<str>,
     standing: Arc<Standing>,
+}
+
+/// What [`Place::target`] found.
+pub(in crate::consumer) enum Found {
+    Target(Target),
+    /// The group waits for more members before it shares.
+    PutOff {
+        version: u64,
+    },
+    /// It is no member any more.
+    ShutOut,
+}
+
+/// A partition that a member has taken.
+pub(in crate::consumer) struct Taken {
+    pub(in crate::consumer) of: Owned,
+    /// Where to begin if nothing is committed: `None` if nobody has looked, `Some(None)` if that must be told.
+    pub(in crate::consumer) start: Option<Option<Offset>>,
 }
 
 /// What a member should read, and when that was so.
@@ -65,7 +83,7 @@ impl Place {
     pub(in crate::consumer) fn beat(&self, now: Duration, limit: Duration) -> Result<(), FencedBy> {
         let beat = self.standing.beat(now, limit);
         if matches!(beat, Beat::Late) || self.group.is_due(now) {
-            self.coordinator.sweep(&self.group.name, now);
+            self.coordinator.sweep(&self.group, now);
         }
         match beat {
             Beat::Alive => Ok(()),
@@ -93,7 +111,7 @@ impl Place {
         }
         if gate.silence(now).is_some_and(|silent| silent >= limit) {
             drop(gate);
-            self.coordinator.sweep(&self.group.name, now);
+            self.coordinator.sweep(&self.group, now);
             return Err(self.why_late(now, limit));
         }
         match gate.fenced() {
@@ -141,20 +159,22 @@ impl Place {
         self.standing.version()
     }
 
-    /// What this member should read now; `None` while that is put off.
-    pub(in crate::consumer) fn target(&self, now: Duration) -> Result<Option<Target>> {
-        if !self.group.settle(now)? {
-            return Ok(None);
-        }
+    /// What this member should read now.
+    pub(in crate::consumer) fn target(&self, now: Duration) -> Result<Found> {
         let version = self.version(); // before the look: what changes during it is looked at again
+        if !self.group.settle(now)? {
+            return Ok(Found::PutOff { version });
+        }
+        let version = self.version();
         let state = self.group.state.lock();
-        let seat = state.members.get(&self.id);
-        let gave_up = seat.is_none_or(|seat| seat.gave_up == state.generation);
-        Ok(Some(Target {
+        let Some(seat) = state.members.get(&self.id) else {
+            return Ok(Found::ShutOut);
+        };
+        Ok(Found::Target(Target {
             version,
             generation: state.generation,
-            owned: seat.map_or_else(Vec::new, |seat| seat.target.clone()),
-            everything_first: state.is_eager() && !gave_up,
+            owned: seat.target.clone(),
+            everything_first: state.is_eager() && seat.gave_up != state.generation,
         }))
     }
 
@@ -163,42 +183,37 @@ impl Place {
         if keys.is_empty() {
             return;
         }
-        let mut state = self.group.state.lock();
-        for key in keys {
-            let own = |owner: &Owner| owner.member == self.id;
-            if state.owners.get(key).is_some_and(own) {
-                state.owners.remove(key);
+        self.group.change(|state| {
+            for key in keys {
+                let own = |owner: &Owner| owner.member == self.id;
+                if state.owners.get(key).is_some_and(own) {
+                    state.owners.remove(key);
+                }
             }
-        }
-        state.tell_of(keys);
+            state.tell_of(keys);
+        });
     }
 
     /// It has given up everything, for the target of this generation.
     pub(in crate::consumer) fn gave_up(&self, generation: u64) {
-        let mut state = self.group.state.lock();
-        if let Some(seat) = state.members.get_mut(&self.id) {
-            seat.gave_up = generation;
-        }
-        state.tell_all(); // it may be the last that they waited for
+        self.group.change(|state| {
+            if let Some(seat) = state.members.get_mut(&self.id) {
+                seat.gave_up = generation;
+            }
+            state.tell_if_all_gave_up(); // it may be the last that they waited for
+        });
     }
 
-    /// Takes what it should read and nobody does, with where to begin if nothing is committed. `None`: the others have not given
-    /// up everything yet, or this is not the target any more.
-    pub(in crate::consumer) fn take(
-        &self,
-        generation: u64,
-    ) -> Option<Vec<(Owned, Option<Offset>)>> {
+    /// Takes what it should read and nobody does. `None`: the others have not given up everything yet, or this is not the target any
+    /// more.
+    pub(in crate::consumer) fn take(&self, generation: u64) -> Option<Vec<Taken>> {
         let mut state = self.group.state.lock();
         let state = &mut *state;
         if state.generation != generation {
             return None;
         }
-        if state.is_eager() {
-            let of = |owner: &Owner| state.members.get(&owner.member);
-            let mut owners = state.owners.values().filter_map(of);
-            if owners.any(|seat| seat.gave_up != generation) {
-                return None;
-            }
+        if state.is_eager() && !state.all_gave_up() {
+            return None;
         }
         let seat = state.members.get_mut(&self.id)?;
         seat.generation = generation;
@@ -210,8 +225,10 @@ impl Place {
                     at: of.at.clone(),
                     halted: false,
                 });
-                let start = state.starts.get(&of.key).copied().flatten();
-                taken.push((of.clone(), start));
+                taken.push(Taken {
+                    of: of.clone(),
+                    start: state.starts.get(&of.key).copied(),
+                });
             }
         }
         Some(taken)
@@ -219,30 +236,33 @@ impl Place {
 
     /// These topics came, went or changed, unless another member has said so.
     pub(in crate::consumer) fn changed(&self, look: Look) {
-        let mut state = self.group.state.lock();
-        if !state.is_outdated(&look) && state.take_in(look) {
-            state.change();
-        }
+        self.group.change(|state| {
+            if !state.is_outdated(&look) && state.take_in(look) {
+                state.change();
+            }
+        });
     }
 
     /// It wants these topics from now on. `false`: the group knows them as they were later; look again.
     pub(in crate::consumer) fn subscribe(&self, topics: &[String], look: Look) -> bool {
-        let mut state = self.group.state.lock();
-        if state.is_outdated(&look) {
-            return false;
-        }
-        state.take_in(look);
-        if let Some(seat) = state.members.get_mut(&self.id) {
-            seat.topics = topics.into();
-        }
-        state.drop_unwanted();
-        state.change();
-        true
+        self.group.change(|state| {
+            if state.is_outdated(&look) {
+                return false;
+            }
+            state.take_in(look);
+            if let Some(seat) = state.members.get_mut(&self.id) {
+                let old = std::mem::replace(&mut seat.topics, topics.into());
+                state.want(topics);
+                state.want_no_longer(&old);
+                state.change();
+            }
+            true
+        })
     }
 
     /// Asks for a new target, though nothing has changed.
     pub(in crate::consumer) fn rebalance(&self) {
-        self.group.state.lock().change();
+        self.group.change(State::change);
     }
 
     /// A partition that it reads rests after an error, or does so no longer.
@@ -264,12 +284,14 @@ impl Place {
     }
 
     /// Leaves the group; what it read is free.
-    pub(in crate::consumer) fn leave(&self) {
-        self.coordinator.leave(&self.group, &self.id, None);
+    pub(in crate::consumer) fn leave(&self, now: Duration) {
+        let what = |state: &mut State| state.remove(&self.id, FencedBy::Left);
+        self.coordinator.change(&self.group, now, what);
     }
 
     /// Reads nothing any more. A static member keeps its place for its `session_timeout`, any other leaves.
     pub(in crate::consumer) fn step_out(&self, now: Duration) {
-        self.coordinator.leave(&self.group, &self.id, Some(now));
+        let what = |state: &mut State| state.step_out(&self.id, now);
+        self.coordinator.change(&self.group, now, what);
     }
 }

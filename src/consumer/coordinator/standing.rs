@@ -9,6 +9,9 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::consumer::wake::Parker;
 use crate::error::FencedBy;
 
+/// After so long a member that was just committing is looked at again.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// One member, as itself and the others see it.
 pub(in crate::consumer) struct Standing {
     /// Grows with everything that the member has to look at.
@@ -43,11 +46,14 @@ impl Standing {
         self.version.load(Ordering::Acquire) // pairs with `tell`
     }
 
-    /// There is something to look at.
+    /// There is something to look at. Ring its [`parker`](Self::parker) when nothing is locked any more.
     pub(super) fn tell(&self) {
         // Release: who sees the new version finds what made it, behind the lock that is still held.
         self.version.fetch_add(1, Ordering::Release);
-        self.parker.ring();
+    }
+
+    pub(super) fn parker(&self) -> &Arc<Parker> {
+        &self.parker
     }
 
     /// It polls.
@@ -78,16 +84,19 @@ impl Standing {
 
     /// Shuts it out, if nobody did. Of all reasons only one is for good, and goes before the others: that it was replaced.
     pub(super) fn fence(&self, why: FencedBy) {
-        let fenced = &mut self.gate.lock().fenced;
-        if fenced.is_none() || why == FencedBy::NewerInstance {
-            *fenced = Some(why);
+        let mut gate = self.gate.lock();
+        if gate.fenced.is_none() || why == FencedBy::NewerInstance {
+            gate.fenced = Some(why);
         }
+        drop(gate);
         self.tell();
     }
 
-    /// Shuts it out if it was silent for so long.
+    /// Shuts it out if it was silent for so long. Not while it commits: who does that is alive, and its disk may be slow.
     pub(super) fn fence_if_silent(&self, now: Duration, limit: Duration) -> bool {
-        let mut gate = self.gate.lock();
+        let Some(mut gate) = self.gate.try_lock() else {
+            return false;
+        };
         match gate.silence(now) {
             Some(silent_for)
                 if silent_for >= limit
@@ -105,9 +114,11 @@ impl Standing {
 
     /// When it will have been silent for so long, if it does not poll before.
     pub(super) fn silent_at(&self, now: Duration, limit: Duration) -> Duration {
-        let gate = self.gate.lock();
-        let since = if gate.waiting { now } else { gate.polled };
-        since.saturating_add(limit)
+        match self.gate.try_lock() {
+            Some(gate) if gate.waiting => now.saturating_add(limit),
+            Some(gate) => gate.polled.saturating_add(limit),
+            None => now.saturating_add(AGAIN.min(limit)),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use super::aftermath::Aftermath;
 use super::standing::Standing;
 use super::{Joining, Limits, Protocol};
 use crate::error::{Error, FencedBy, Result};
@@ -27,8 +28,10 @@ pub(super) struct State {
     pub(super) protocol: Option<Protocol>,
     pub(super) members: BTreeMap<Arc<str>, Seat>,
     /// How old the newest look at the topics is.
-    looked_at: Option<Offset>,
-    /// The topics that members subscribed to, and that there are.
+    pub(super) looked_at: Option<Offset>,
+    /// How many members want each topic.
+    pub(super) subscribers: HashMap<String, usize>,
+    /// Those of them that there are.
     pub(super) topics: BTreeMap<Arc<str>, TopicInfo>,
     /// Who reads what now.
     pub(super) owners: HashMap<PartitionKey, Owner>,
@@ -37,6 +40,8 @@ pub(super) struct State {
     /// Where to begin where nothing is committed; `None` where that must be told. Kept while there are members, so that a
     /// partition that moves before the first commit is repeated and not skipped.
     pub(super) starts: Starts,
+    /// To be taken out, and dropped when nothing is locked.
+    pub(super) after: Aftermath,
 }
 
 /// Who reads a partition.
@@ -85,6 +90,16 @@ pub(in crate::consumer) struct Look {
     pub(in crate::consumer) topics: Vec<Looked>,
 }
 
+impl Look {
+    /// Where who looked wants to begin.
+    pub(in crate::consumer) fn starts(
+        &self,
+    ) -> impl Iterator<Item = (PartitionKey, Option<Offset>)> {
+        let starts = self.topics.iter().flat_map(|topic| &topic.starts);
+        starts.map(|start| (start.key, start.wanted))
+    }
+}
+
 /// One topic, and where its partitions begin without a commit.
 pub(in crate::consumer) struct Looked {
     pub(in crate::consumer) name: String,
@@ -115,10 +130,12 @@ impl State {
             protocol: None,
             members: BTreeMap::new(),
             looked_at: None,
+            subscribers: HashMap::new(),
             topics: BTreeMap::new(),
             owners: HashMap::new(),
             targets: HashMap::new(),
             starts: Starts::new(),
+            after: Aftermath::default(),
         }
     }
 
@@ -167,8 +184,10 @@ impl State {
         let agreed = self.protocol.as_ref();
         let mut same = agreed.is_some_and(|known| known.agrees(joining.protocol));
         if alone {
-            self.protocol = Some(joining.protocol.clone());
+            let old = self.protocol.replace(joining.protocol.clone());
+            self.after.outlive(old);
         }
+        self.want(joining.topics);
         if let Some(old) = replaced {
             same &= self.replace(&old, &id, &mut seat);
         } else {
@@ -194,11 +213,13 @@ impl State {
             return false;
         };
         gone.standing.fence(FencedBy::NewerInstance);
+        self.after.ring(gone.standing.parker());
         self.disown(old);
         seat.target = gone.target;
         for of in &seat.target {
             self.targets.insert(of.key, Arc::clone(id));
         }
+        self.want_no_longer(&gone.topics);
         gone.topics == seat.topics
     }
 
@@ -219,8 +240,9 @@ impl State {
             return;
         };
         seat.standing.fence(why);
+        self.after.ring(seat.standing.parker());
         self.disown(id);
-        self.drop_unwanted();
+        self.want_no_longer(&seat.topics);
         self.change();
     }
 
@@ -230,6 +252,7 @@ impl State {
             Some(seat) if seat.instance.is_some() => {
                 seat.away.get_or_insert(now);
                 seat.standing.fence(FencedBy::Left);
+                self.after.ring(seat.standing.parker());
                 self.disown(id);
             }
             _ => self.remove(id, FencedBy::Left),
@@ -294,67 +317,6 @@ impl State {
         seats.chain(waiting).min()
     }
 
-    // ── topics
-
-    /// Topics as they are now. `true`: the group knew one of them otherwise.
-    pub(super) fn take_in(&mut self, look: Look) -> bool {
-        self.looked_at = Some(look.at);
-        let mut new = false;
-        for topic in look.topics {
-            new |= self.take_topic(topic);
-        }
-        new
-    }
-
-    pub(super) fn is_outdated(&self, look: &Look) -> bool {
-        Some(look.at) < self.looked_at
-    }
-
-    fn take_topic(&mut self, topic: Looked) -> bool {
-        if self.topics.get(topic.name.as_str()).copied() == topic.info {
-            return false;
-        }
-        let name: Arc<str> = topic.name.into();
-        let mut seats = self.members.values();
-        let awaited = seats.any(|seat| seat.topics.iter().any(|of| **of == *name));
-        if let Some(old) = self.topics.remove(&name)
-            && topic.info.is_none_or(|new| new.uuid != old.uuid)
-        {
-            // Nobody reads what is no more.
-            self.forget(|(uuid, _)| *uuid == old.uuid);
-        }
-        if let Some(info) = topic.info {
-            self.topics.insert(name, info);
-            for Start { key, wanted, first } in topic.starts {
-                let start = if awaited { Some(first) } else { wanted };
-                self.starts.entry(key).or_insert(start);
-            }
-        }
-        true
-    }
-
-    fn forget(&mut self, gone: impl Fn(&PartitionKey) -> bool) {
-        self.owners.retain(|key, _| !gone(key));
-        self.starts.retain(|key, _| !gone(key));
-    }
-
-    /// Forgets topics that no member is subscribed to any more; who still reads them does so until its next poll.
-    pub(super) fn drop_unwanted(&mut self) {
-        let wanted: HashSet<&str> = self
-            .members
-            .values()
-            .flat_map(|seat| seat.topics.iter().map(String::as_str))
-            .collect();
-        let gone: HashSet<u128> = self
-            .topics
-            .iter()
-            .filter(|(name, _)| !wanted.contains(&***name))
-            .map(|(_, info)| info.uuid)
-            .collect();
-        self.topics.retain(|_, info| !gone.contains(&info.uuid));
-        self.starts.retain(|(uuid, _), _| !gone.contains(uuid));
-    }
-
     // ── telling
 
     /// A new target is needed, and everybody may find it so.
@@ -363,18 +325,24 @@ impl State {
         self.tell_all();
     }
 
-    pub(super) fn tell_all(&self) {
+    pub(super) fn tell_all(&mut self) {
         for seat in self.members.values() {
             seat.standing.tell();
+            self.after.ring(seat.standing.parker());
+        }
+    }
+
+    /// Has everybody who sleeps look how long it may: somebody's time runs out earlier.
+    pub(super) fn ring_all(&mut self) {
+        for seat in self.members.values() {
+            self.after.ring(seat.standing.parker());
         }
     }
 
     /// Tells who should read what is free now.
-    pub(super) fn tell_of(&self, freed: &[PartitionKey]) {
+    pub(super) fn tell_of(&mut self, freed: &[PartitionKey]) {
         if self.is_eager() {
-            if !freed.is_empty() {
-                self.tell_all(); // it may be the last that they waited for
-            }
+            self.tell_if_all_gave_up();
             return;
         }
         let mut told = HashSet::new();
@@ -383,7 +351,21 @@ impl State {
                 && let Some(seat) = self.members.get(id)
             {
                 seat.standing.tell();
+                self.after.ring(seat.standing.parker());
             }
+        }
+    }
+
+    /// Where all give up everything first: have those who read something done so, for the target as it is?
+    pub(super) fn all_gave_up(&self) -> bool {
+        let of = |owner: &Owner| self.members.get(&owner.member);
+        let mut owners = self.owners.values().filter_map(of);
+        owners.all(|seat| seat.gave_up == self.generation)
+    }
+
+    pub(super) fn tell_if_all_gave_up(&mut self) {
+        if self.all_gave_up() {
+            self.tell_all();
         }
     }
 
@@ -396,7 +378,7 @@ fn other_protocol(agreed: &Protocol) -> Error {
     let mode = if agreed.eager { "" } else { "not " };
     let why = format!(
         "the members of this group share by {:?}, {mode}eager: all must name the same",
-        agreed.assignor.name()
+        agreed.name
     );
     Error::invalid("assignor", why)
 }

@@ -16,6 +16,7 @@ use crate::offset::{PartitionId, TopicPartition};
 struct Question {
     epoch: u64,
     assignor: Arc<dyn Assignor>,
+    name: Arc<str>,
     members: Vec<Candidate>,
     topics: Vec<(Arc<str>, TopicInfo)>,
 }
@@ -53,9 +54,14 @@ impl Group {
             let answer = question.answer();
             drop((held, asking));
             let answer = answer?;
-            let mut state = self.state.lock();
-            if state.epoch == question.epoch {
-                state.install(&question, answer);
+            let installed = self.change(|state| {
+                let is_new = state.epoch == question.epoch && state.settled != question.epoch;
+                if is_new {
+                    state.install(&question, answer);
+                }
+                state.epoch == state.settled
+            });
+            if installed {
                 return Ok(true);
             } // else it is an answer to what is no more
         }
@@ -107,7 +113,7 @@ impl Question {
             .collect();
         let answer = self.assignor.assign(&members, &sizes);
         validate(&members, &sizes, &answer).map_err(|fault| {
-            let name = self.assignor.name();
+            let name = &self.name;
             Error::invalid("assignor", format!("{name:?} gave what cannot be: {fault}"))
         })?;
         Ok(answer)
@@ -150,6 +156,7 @@ impl State {
         Some(Question {
             epoch: self.epoch,
             assignor: Arc::clone(&protocol.assignor),
+            name: Arc::clone(&protocol.name),
             members: self.members.iter().map(candidate).collect(),
             topics: self
                 .topics

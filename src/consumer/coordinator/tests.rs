@@ -27,6 +27,7 @@ fn look(at: u64, uuid: u128, partitions: u32) -> Look {
 fn join(coordinator: &Arc<Coordinator>, group: &str, look: Look) -> Option<Place> {
     let protocol = Protocol {
         assignor: Arc::new(CooperativeSticky),
+        name: "cooperative-sticky".into(),
         eager: false,
     };
     let joining = Joining {
@@ -47,7 +48,10 @@ fn join(coordinator: &Arc<Coordinator>, group: &str, look: Look) -> Option<Place
 }
 
 fn target(place: &Place) -> Target {
-    place.target(NOW).unwrap().unwrap()
+    match place.target(NOW).unwrap() {
+        Found::Target(target) => target,
+        Found::PutOff { .. } | Found::ShutOut => panic!("a member has a target"),
+    }
 }
 
 fn keys(owned: &[Owned]) -> Vec<PartitionKey> {
@@ -61,7 +65,7 @@ fn groups_without_members_leave_nothing_behind() {
         let group = format!("g{n}");
         let places = [1, 2].map(|uuid| join(&coordinator, &group, look(0, uuid, 3)).unwrap());
         assert_eq!(coordinator.groups(), 1);
-        places.iter().for_each(Place::leave);
+        places.iter().for_each(|place| place.leave(NOW));
         assert_eq!(coordinator.groups(), 0);
     }
 }
@@ -90,7 +94,10 @@ fn a_topic_that_was_replaced_is_nobodys_and_begins_anew() {
     first.changed(look(6, 8, 1));
     let taken = first.take(target(&first).generation).unwrap();
     assert_eq!(taken.len(), 1);
-    assert_eq!((taken[0].0.key, taken[0].1), ((8, 0), Some(Offset::ZERO)));
+    assert_eq!(
+        (taken[0].of.key, taken[0].start),
+        ((8, 0), Some(Some(Offset::ZERO)))
+    );
 }
 
 #[test]
@@ -109,8 +116,8 @@ fn only_what_is_free_is_taken_and_only_what_one_owns_is_given_up() {
     let before = second.version();
     first.release(&[(7, 1)]);
     assert!(second.version() > before);
-    assert_eq!(second.take(generation).unwrap()[0].0.key, (7, 1));
-    first.leave();
+    assert_eq!(second.take(generation).unwrap()[0].of.key, (7, 1));
+    first.leave(NOW);
     let taken = second.take(target(&second).generation).unwrap();
-    assert_eq!(taken[0].0.key, (7, 0));
+    assert_eq!(taken[0].of.key, (7, 0));
 }

@@ -15,6 +15,8 @@ use crate::offset::{Position, Positions};
 pub(super) struct Automatic {
     every: Duration,
     next: Duration,
+    /// The batch up to which it was done.
+    done: u64,
 }
 
 impl Automatic {
@@ -22,11 +24,17 @@ impl Automatic {
         Automatic {
             every,
             next: now.saturating_add(every),
+            done: 0,
         }
     }
 
-    pub(super) fn due(&self) -> Duration {
+    fn due(&self) -> Duration {
         self.next
+    }
+
+    /// When there is something to commit, if that was the last batch.
+    pub(super) fn due_after(&self, batch: u64) -> Option<Duration> {
+        (self.done < batch).then_some(self.next)
     }
 
     /// The next one is an interval away.
@@ -107,12 +115,11 @@ impl Member {
             return Ok(());
         };
         automatic.restart(now);
-        if !self.has_moved() {
-            return Ok(());
-        }
+        automatic.done = self.last_batch;
         let mut commits = Vec::new();
-        for source in self.sources.iter().filter(|source| source.moved) {
-            let last = if unfinished { self.polls } else { 0 };
+        let mut done = Vec::new();
+        for (i, source) in self.sources.iter().enumerate().filter(|(_, of)| of.moved) {
+            let last = if unfinished { self.last_batch } else { 0 };
             let Some(next) = source.position_before(last) else {
                 continue;
             };
@@ -120,17 +127,18 @@ impl Member {
             let committed = self.log.ledger().committed(self.group(), partition.key())?;
             if committed.is_none_or(|committed| committed < next) {
                 commits.push(Commit { partition, next });
+            } else if committed > Some(next) {
+                continue; // never backwards
+            }
+            if source.position() == Some(next) {
+                done.push(i);
             }
         }
         self.store(commits.into_iter())?;
-        for source in self.sources.iter_mut().filter(|_| !unfinished) {
-            source.moved = false;
+        for i in done {
+            self.sources[i].moved = false;
         }
         Ok(())
-    }
-
-    pub(super) fn has_moved(&self) -> bool {
-        self.sources.iter().any(|source| source.moved)
     }
 
     fn moved<'s>(&'s self, of: &'s impl Fn(&Source) -> bool) -> impl Iterator<Item = Commit<'s>> {

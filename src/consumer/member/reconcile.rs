@@ -9,11 +9,11 @@ use std::collections::HashSet;
 
 use super::{Member, Role, enter};
 use crate::consumer::builder::Wanted;
-use crate::consumer::coordinator::{Look, Owned, Place, Target};
+use crate::consumer::coordinator::{Found, Look, Owned, Place, Taken, Target};
 use crate::consumer::engine::{Caller, Going};
 use crate::consumer::listener::{Rebalance, failed};
 use crate::consumer::source::Source;
-use crate::consumer::starts;
+use crate::consumer::starts::{self, Before};
 use crate::error::{Error, FencedBy, Result};
 use crate::log::PartitionKey;
 use crate::offset::{Offset, TopicPartition};
@@ -33,7 +33,7 @@ impl Member {
         if let Role::Member(place) = &self.role
             && self.seen != Some(place.version())
         {
-            looked = looked.and(self.move_partitions(caller)); // 3, 4
+            looked = self.move_partitions(caller).and(looked); // 3, 4; what a listener says is told first
         }
         looked.and(self.commit_if_due(caller.left > 0))
     }
@@ -62,22 +62,23 @@ impl Member {
         if why == FencedBy::NewerInstance {
             return told.and(Err(self.fenced(why))); // for good: two would throw each other out for ever
         }
-        let entered = enter(
-            &self.log,
-            &self.settings,
-            &self.topics,
-            &self.begun,
-            Some(self.membership.member()),
-            &self.parker,
-        );
+        let before = Before {
+            wanted: &self.settings.wanted,
+            begun: &self.begun,
+        };
+        let before = Some((self.membership.member(), before));
+        let wanted = &self.settings.wanted;
+        let entered = enter(&self.log, &self.settings, wanted, before, &self.parker);
         if let (Role::Member(place), Err(Error::Fenced { why, .. })) = (&self.role, &entered) {
             place.fence(*why); // so that the next poll knows
         }
-        let (place, looked_at) = entered?;
-        self.membership = place.membership(0);
-        self.role = Role::Member(place);
-        self.looked_at = looked_at;
-        told
+        match entered {
+            Ok(entered) => {
+                self.become_member(entered);
+                told
+            }
+            Err(e) => told.and(Err(e)),
+        }
     }
 
     /// Topics may have come or gone: tells the group. One that cannot be looked at is left as it was known.
@@ -128,8 +129,13 @@ impl Member {
     }
 
     fn move_partitions(&mut self, caller: &mut Caller<'_>) -> Result<()> {
-        let Some(target) = self.place()?.target(self.now())? else {
-            return Ok(()); // put off: looked at again
+        let target = match self.place()?.target(self.now())? {
+            Found::Target(target) => target,
+            Found::PutOff { version } => {
+                self.put_off = Some(version);
+                return Ok(());
+            }
+            Found::ShutOut => return self.beat(caller), // since this poll began: it is told so
         };
         let given_up = self.give_up(&target, caller);
         let Some(taken) = self.place()?.take(target.generation) else {
@@ -154,7 +160,9 @@ impl Member {
             };
             told = self.call(assigned).map_err(failed("assigned"));
         }
-        given_up.and(told).and(opened)
+        // A callback may have taken so long that it was shut out meanwhile, and what it read is read by others.
+        let alive = self.beat(caller);
+        given_up.and(told).and(alive).and(opened)
     }
 
     /// Step 3. What went wrong is told when all is done.
@@ -178,9 +186,16 @@ impl Member {
             result = result.and(self.call(revoked).map_err(failed("revoked")));
         }
         let gone = self.sources.extract_if(.., |source| goes(source));
-        let gone: Vec<PartitionKey> = gone.map(|source| source.partition().key()).collect();
+        let mut keys = Vec::new();
+        for source in gone {
+            let key = source.partition().key();
+            if source.partition().is_gone() {
+                self.begun.remove(&key); // it never comes back
+            }
+            keys.push(key);
+        }
         let place = self.place()?;
-        place.release(&gone);
+        place.release(&keys);
         if target.everything_first {
             place.gave_up(target.generation);
         }
@@ -188,14 +203,11 @@ impl Member {
     }
 
     /// Opens what was taken; what cannot be opened is free again. Gives what was opened, and the first error.
-    fn open_all(
-        &mut self,
-        taken: Vec<(Owned, Option<Offset>)>,
-    ) -> Result<(Vec<TopicPartition>, Result<()>)> {
+    fn open_all(&mut self, taken: Vec<Taken>) -> Result<(Vec<TopicPartition>, Result<()>)> {
         let mut result = Ok(());
         let mut added = Vec::new();
         let mut failed = Vec::new();
-        for (of, start) in taken {
+        for Taken { of, start } in taken {
             match self.open(&of, start) {
                 Ok(source) => {
                     added.push(of.at);
@@ -215,49 +227,49 @@ impl Member {
         Ok((added, result))
     }
 
-    /// Where the group goes on in a partition that this member has taken.
-    fn open(&mut self, of: &Owned, start: Option<Offset>) -> Result<Source> {
+    /// Where the group goes on in a partition that this member has taken: what it has committed, or where it `begins`, or else (what
+    /// it had committed was forgotten just now) where this member wants to.
+    fn open(&mut self, of: &Owned, begins: Option<Option<Offset>>) -> Result<Source> {
         let topic = self.log.topic(of.at.topic())?;
         let partition = topic.partition(of.at.partition())?;
         if partition.key() != of.key {
             return Err(Error::not_found("topic", of.at.topic())); // another one of its name, which the next look finds
         }
-        let committed = self.log.ledger().committed(self.group(), of.key)?;
-        if committed.is_none() {
-            self.begun.insert(of.key, start);
+        let mut next = self.log.ledger().committed(self.group(), of.key)?;
+        if next.is_none() {
+            next = match begins {
+                Some(begins) => begins,
+                None => starts::start(&self.log, &partition, self.settings.start_from)?,
+            };
+            self.begun.insert(of.key, next);
         }
-        Ok(Source::new(partition, committed.or(start), &self.spares))
+        Ok(Source::new(partition, next, &self.spares))
     }
 
     pub(super) fn subscribe_anew(&mut self, topics: Vec<String>) -> Result<()> {
         self.log.check_open()?;
         let wanted = Wanted::topics(topics);
-        let topics = starts::topics(&self.log, &wanted)?;
         match &self.role {
             Role::ByHand => return Err(super::seeks::by_hand()),
             Role::Member(place) => loop {
-                let look = starts::look(&self.log, &self.settings, &topics, &self.begun)?;
+                let before = Some(Before {
+                    wanted: &self.settings.wanted,
+                    begun: &self.begun,
+                });
+                let (look, topics) = starts::look(&self.log, &self.settings, &wanted, before)?;
+                let begun: Vec<_> = look.starts().collect();
                 if place.subscribe(&topics, look) {
+                    self.topics = topics;
+                    self.begun.extend(begun);
                     break;
                 }
             },
             Role::Out => {
-                self.begun.clear();
-                let entered = enter(
-                    &self.log,
-                    &self.settings,
-                    &topics,
-                    &self.begun,
-                    None,
-                    &self.parker,
-                );
-                let (place, looked_at) = entered?;
-                self.membership = place.membership(0);
-                self.role = Role::Member(place);
-                (self.seen, self.looked_at) = (None, looked_at);
+                let entered = enter(&self.log, &self.settings, &wanted, None, &self.parker)?;
+                self.become_member(entered);
             }
         }
-        (self.settings.wanted, self.topics) = (wanted, topics);
+        self.settings.wanted = wanted;
         Ok(())
     }
 
@@ -292,7 +304,7 @@ impl Member {
         if let Role::Member(place) = std::mem::replace(&mut self.role, Role::Out) {
             match going {
                 Going::KeepingPlace => place.step_out(self.now()),
-                Going::ForGood => place.leave(),
+                Going::ForGood => place.leave(self.now()),
             }
         }
         self.topics.clear();

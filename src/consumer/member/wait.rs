@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::commits::Automatic;
 use super::{Member, Role};
 use crate::consumer::batch::Batch;
 use crate::consumer::coordinator::{Place, Waiting};
@@ -32,11 +31,12 @@ impl Member {
             if !batch.is_empty() {
                 return Ok(batch);
             }
-            if self.seen != seen {
-                let same = |place: &Place| waiting.as_ref().is_some_and(|of| place.is_waiting(of));
-                if self.place().is_ok_and(|place| !same(place)) {
-                    waiting = self.waiting(); // it is another member now
-                }
+            let same = |place: &Place| waiting.as_ref().is_some_and(|of| place.is_waiting(of));
+            let other = self.place().is_ok_and(|place| !same(place));
+            if other {
+                waiting = self.waiting(); // it was shut out meanwhile, and is another member now
+            }
+            if other || self.seen != seen {
                 continue; // partitions came or went: those that it reads now ring
             }
             let now = clock.elapsed();
@@ -47,7 +47,11 @@ impl Member {
             // On a clock that a test moves, its moves ring, and no real time counts.
             let limit = match moves {
                 Some(_) => None,
-                None => self.until_due(now).into_iter().chain(limit).min(),
+                None => self
+                    .until_due(now, caller.left)
+                    .into_iter()
+                    .chain(limit)
+                    .min(),
             };
             self.parker.park(limit);
             drop((watches, moves));
@@ -60,13 +64,13 @@ impl Member {
     }
 
     /// How long until there is something to do that nobody rings for.
-    fn until_due(&self, now: Duration) -> Option<Duration> {
+    fn until_due(&self, now: Duration, left: usize) -> Option<Duration> {
         let others = match &self.role {
             Role::Member(place) => Some(place.due()),
             Role::ByHand | Role::Out => None,
         };
-        let own = self.automatic.as_ref().filter(|_| self.has_moved());
-        let own = own.map(Automatic::due);
+        let own = self.automatic.as_ref().filter(|_| left == 0);
+        let own = own.and_then(|own| own.due_after(self.last_batch));
         let next = others.into_iter().chain(own).min()?;
         Some(next.saturating_sub(now))
     }
@@ -110,11 +114,14 @@ impl Member {
 
     fn would_do_something(&self) -> bool {
         let group = match &self.role {
-            Role::Member(place) => self.seen != Some(place.version()),
+            Role::Member(place) => {
+                let version = Some(place.version());
+                self.seen != version && self.put_off != version
+            }
             Role::ByHand => false,
             Role::Out => true, // it says so
         };
-        let due = || self.until_due(self.now()) == Some(Duration::ZERO);
+        let due = || self.until_due(self.now(), 0) == Some(Duration::ZERO);
         group
             || self.parker.is_woken()
             || self.log.check_open().is_err()
