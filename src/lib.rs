@@ -41,11 +41,18 @@
 //! | choose how safe an append is | [`TopicConfig::durability`] |
 //! | be sure of everything that was written so far | [`Log::sync`] |
 //! | read as a group, and go on there next time | [`Log::group`], [`ConsumerGroup::subscribe`], [`Consumer`] |
-//! | share the work among threads | [join](ConsumerBuilder::join) the group once in each: [`concepts`](guide::concepts#members-share-the-partitions) |
+//! | share the work among threads | [join](ConsumerBuilder::join) the group once in each: [`groups`](guide::groups) |
+//! | choose who gets which partition | [`ConsumerBuilder::assignor`], [`assignor`] |
+//! | be told when partitions come and go, and keep state for each | [`RebalanceListener`], [`ConsumerBuilder::listener`] |
+//! | restart a member without disturbing the others | [`ConsumerBuilder::instance_id`] |
+//! | handle records that take long | [`ConsumerBuilder::max_poll_interval`], [`ConsumerBuilder::max_poll_records`] |
+//! | read certain partitions, and share with nobody | [`ConsumerGroup::assign`] |
 //! | wait for records until I am told to stop | [`Consumer::next_batch`], [`Consumer::wake_handle`] |
 //! | commit in the middle of a batch | [`Consumer::commit_through`], [`Consumer::commit_at`] |
 //! | know how far a group is behind | [`ConsumerGroup::lag`], [`ConsumerGroup::committed`] |
-//! | read once more | [`Consumer::seek`] back after a poll; or a group of another name |
+//! | read once more | [`Consumer::seek`] back after a poll, [`Consumer::seek_to_committed`]; a group that nobody reads: [`ConsumerGroup::reset`] |
+//! | read nothing of a partition for a while | [`Consumer::pause`] |
+//! | list, describe, move and delete groups | [`Log::groups`], [`ConsumerGroup::describe`], [`ConsumerGroup::set_positions`], [`Log::delete_group`] |
 //! | be done with records for good, whatever happens to the machine | [`Consumer::commit_durable`] |
 //! | do without the log's thread | [`Maintenance::Manual`], [`Log::maintain`] |
 //! | look at records without a group | [`Partition::entries`], [`Partition::get`], [`Partition::offset_for_time`] |
@@ -57,7 +64,7 @@
 //! | copy a log | [`durability`](guide::durability#copies-and-backups) |
 //! | test my code, with crashes, failing disks and a clock that I move | [`guide::testing`] |
 //!
-//! The [`guide`] is the book: concepts, durability, testing, files, changes.
+//! The [`guide`] is the book: concepts, groups, durability, testing, files, changes.
 //!
 //! # Durability, named by what it survives
 //!
@@ -81,9 +88,8 @@
 //! # Not there yet
 //!
 //! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (of
-//! committed offsets only the latest of each group and partition is kept; groups cannot be deleted yet). A damaged partition can be read and not be repaired. How members share partitions cannot be
-//! chosen, and they are not told when partitions come and go: ask for [`Consumer::assignment`] after a poll. A member that
-//! does not poll any more keeps its partitions until it is dropped.
+//! committed offsets only the latest of each group and partition is kept, and they never expire). A damaged partition can be read
+//! and not be repaired. There are no producers with batching and no transactions.
 //!
 //! # Features
 //!

@@ -33,7 +33,7 @@ pub struct MemberDescription {
     pub id: String,
     /// Of a static member.
     pub instance_id: Option<String>,
-    /// What it reads, sorted.
+    /// What it reads, sorted. Nothing of a static member that is closed or silent, and whose place is kept.
     pub owned: Vec<TopicPartition>,
     /// What it should read, sorted: it gives up and takes partitions in its own polls.
     pub target: Vec<TopicPartition>,
@@ -45,15 +45,15 @@ pub struct MemberDescription {
 pub struct PartitionProgress {
     /// The partition.
     pub at: TopicPartition,
-    /// The committed next offset.
+    /// The committed next offset; `None` if nothing is committed.
     pub committed: Option<Offset>,
-    /// The end of the partition.
+    /// The end of the partition: the offset of the next record.
     pub end: Offset,
     /// As [`ConsumerGroup::lag`] counts.
     pub lag: u64,
-    /// The member that reads it.
+    /// The id of the member that reads it; `None` if nobody does, or not yet.
     pub owner: Option<String>,
-    /// It rests after an error, and its owner was told.
+    /// It rests after an error, and its owner was told, until that one seeks or resumes.
     pub halted: bool,
 }
 
@@ -213,8 +213,8 @@ impl ConsumerGroup {
         log.ledger().commit(self.name(), commits, under)
     }
 
-    /// Moves the group in all partitions of the topics that it has committed for, and says where to. As `kafka-consumer-groups
-    /// --reset-offsets` does.
+    /// Moves the group in all partitions of the topics that it has committed for, and says where to; a group without commits is not
+    /// moved. As `kafka-consumer-groups --reset-offsets` does.
     ///
     /// ```
     /// # let log = thalweg::Log::in_memory();

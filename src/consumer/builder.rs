@@ -162,10 +162,10 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Makes it a static member, known by this name over restarts: closed or dropped it keeps its place for
-    /// [`session_timeout`](Self::session_timeout), and who joins with the same name gets the same partitions, while the others read
-    /// on undisturbed. If one of that name lives, the newer wins and the older is [`Error::Fenced`].
-    /// [`Consumer::leave`] and [`ConsumerGroup::remove_member`] give a place up.
+    /// Makes it a static member, known by this name over restarts: closed, dropped or silent for
+    /// [`max_poll_interval`](Self::max_poll_interval) it keeps its place for [`session_timeout`](Self::session_timeout), and who joins
+    /// with the same name gets the same partitions, while the others read on undisturbed. Nobody reads its partitions meanwhile. If
+    /// one of that name lives, the newer wins and the older is [`Error::Fenced`], in polls too. [`Consumer::leave`] and [`ConsumerGroup::remove_member`] give a place up.
     pub fn instance_id(mut self, id: impl Into<String>) -> Self {
         self.instance_id = Some(id.into());
         self
@@ -177,13 +177,13 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Most records that one poll returns. 500 unless set.
+    /// Most records that one poll returns, at least 1. 500 unless set, as in Kafka.
     pub fn max_poll_records(mut self, n: usize) -> Self {
         self.max_poll_records = n;
         self
     }
 
-    /// Bytes after which a poll returns what it has; the first read is returned whole even if it is larger. 50 MiB unless
+    /// Bytes after which a poll returns what it has, at least 1; the first read is returned whole even if it is larger. 50 MiB unless
     /// set.
     pub fn max_poll_bytes(mut self, n: usize) -> Self {
         self.max_poll_bytes = n;
@@ -192,13 +192,15 @@ impl ConsumerBuilder {
 
     /// Longest time between two polls: who takes longer is shut out, so that others go on with its partitions. Its next commit
     /// is [`Error::Fenced`], and its next poll tells its listener of what was `lost` and joins again. Five minutes unless set, by
-    /// the clock of the log; [`Duration::MAX`] is for ever. Waiting in a poll counts as polling.
+    /// the clock of the log; [`Duration::MAX`] is for ever. Waiting in a poll counts as polling. (Of a static member the others get
+    /// its partitions a [`session_timeout`](Self::session_timeout) later.)
     pub fn max_poll_interval(mut self, limit: Duration) -> Self {
         self.max_poll_interval = limit;
         self
     }
 
-    /// How long a static member that is closed or silent keeps its place. 45 s unless set.
+    /// How long a static member keeps its place, from its close or drop on, or from when it was shut out for silence. 45 s unless
+    /// set, by the clock of the log. Nothing to any other member: there are no heartbeats.
     pub fn session_timeout(mut self, limit: Duration) -> Self {
         self.session_timeout = limit;
         self

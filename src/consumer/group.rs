@@ -13,7 +13,8 @@ use crate::partition::Partition;
 /// Kafka's bound on the name of a group, in bytes.
 const MAX_NAME: usize = 32_767;
 
-/// A group by name: join it, see how far it is. A cheap clone, `Send + Sync`. It begins to exist with its first commit.
+/// A group by name: join it, see how far it is, move it. A cheap clone, `Send + Sync`. It is there as long as it has committed offsets
+/// or members, see [`Log::groups`]; the guide's page is [`groups`](crate::guide::groups).
 #[derive(Clone, Debug)]
 pub struct ConsumerGroup {
     log: Log,
@@ -62,7 +63,7 @@ impl ConsumerGroup {
 
     /// A consumer of these partitions and no others: it is no member, shares with nobody, and no listener is called. It reads on
     /// where the group has committed, and commits for the group while that has no members ([`Error::Fenced`] otherwise). A partition
-    /// whose topic is deleted is let go of.
+    /// whose topic is deleted is let go of. Nobody sees it: [`describe`](Self::describe) knows members only.
     pub fn assign(&self, partitions: impl IntoIterator<Item = TopicPartition>) -> ConsumerBuilder {
         ConsumerBuilder::new(
             self.clone(),

@@ -50,8 +50,9 @@ use crate::offset::{Offset, Position, Positions, TopicPartition};
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 pub trait RebalanceListener {
-    /// These are new, possibly none: called each time that the group's partitions were shared anew, and when one that was to come
-    /// has come. [`Rebalance::seek`] decides where they are read.
+    /// These are new, possibly none: called in a poll each time that the group's partitions were shared anew, and when one that was to
+    /// come has come. No record of them was returned yet; [`Rebalance::seek`] decides where they are read. Does nothing unless
+    /// implemented.
     fn assigned(
         &mut self,
         rebalance: &mut Rebalance<'_>,
@@ -69,7 +70,8 @@ pub trait RebalanceListener {
         going: &[TopicPartition],
     ) -> Result<(), BoxError>;
 
-    /// These are gone already, perhaps to a new owner: drop their state. Nothing can be committed, so there is no handle.
+    /// These are gone already, perhaps to a new owner, since this member was shut out: drop their state. Called in its next `poll`, or
+    /// as it closes or leaves, with all that it had. Nothing can be committed, so there is no handle.
     fn lost(&mut self, gone: &[TopicPartition]) -> Result<(), BoxError>;
 }
 

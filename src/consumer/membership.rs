@@ -16,8 +16,8 @@ use crate::log::Log;
 use crate::offset::TopicPartition;
 
 impl Consumer {
-    /// The owned partitions, sorted. They change within `poll` only, and before the first there are none (but for those given by
-    /// hand).
+    /// The owned partitions, sorted. They change within `poll` and `unsubscribe` only, and before the first poll there are none (but
+    /// for those given by hand). Who was shut out learns of it in its next poll.
     pub fn assignment(&self) -> Vec<TopicPartition> {
         self.engine.any().assignment()
     }
@@ -34,8 +34,8 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// As [`ConsumerBuilder::join`](super::ConsumerBuilder::join); [`Error::InvalidSetting`] for a consumer that was given its
-    /// partitions by hand.
+    /// As [`ConsumerBuilder::join`](super::ConsumerBuilder::join), and it reads what it read; [`Error::InvalidSetting`] for a
+    /// consumer that was given its partitions by hand, until it has unsubscribed.
     pub fn subscribe<T: Into<String>>(
         &mut self,
         topics: impl IntoIterator<Item = T>,
@@ -47,7 +47,8 @@ impl Consumer {
         self.engine.any_mut().subscribe(topics)
     }
 
-    /// Leaves the group, in order: an automatic commit, `revoked`. (A static member keeps its place for its `session_timeout`.)
+    /// Leaves the group, in order: an automatic commit if that was asked for, `revoked`; if it was shut out before, `lost` instead of
+    /// both. (A static member keeps its place for its `session_timeout`.) A consumer by hand lets go of its partitions.
     /// Until [`subscribe`](Self::subscribe), polls and commits are [`Error::Fenced`].
     ///
     /// # Errors
@@ -64,7 +65,8 @@ impl Consumer {
     }
 
     /// Has the partitions of the group shared anew, though nothing has changed: for an [`Assignor`](crate::assignor::Assignor)
-    /// whose answer depends on more than it is told. The next polls of the members act on it.
+    /// whose answer depends on more than it is told, and for tests. The next polls of the members act on it. Of a consumer that is
+    /// no member it does nothing.
     ///
     /// # Errors
     ///
@@ -83,7 +85,8 @@ impl Consumer {
     }
 
     /// Leaves the group: an automatic commit if that was asked for, `revoked`, and out; a static member keeps its place for its
-    /// `session_timeout`. What was returned since the last commit will be returned again.
+    /// `session_timeout`. If it was shut out before, `lost` is told instead, and that is no error. What was returned and not
+    /// committed will be returned again.
     ///
     /// # Errors
     ///

@@ -44,6 +44,7 @@ pub use wake::WakeHandle;
 /// The members of a group share the partitions of their topics: each partition is read by one member at a time. When a member joins
 /// or leaves, the others give up and take over partitions, each within its own `poll`, and a partition goes to its new member
 /// only after the old one gave it up. The new one reads on where the group has committed, so what was not committed is repeated.
+/// The guide's page on [`groups`](crate::guide::groups) shows it step by step.
 ///
 /// Dropped, it leaves its group at once and commits nothing; [`close`](Self::close) is the orderly way.
 ///
@@ -83,21 +84,26 @@ impl Consumer {
         }
     }
 
-    /// What is there, after at most `timeout`; empty if nothing came. On a clock that a test moves it never waits.
+    /// What is there, after at most `timeout`; empty if nothing came. It returns as soon as there is one record, and at most
+    /// [`max_poll_records`](ConsumerBuilder::max_poll_records). On a clock that a test moves it never waits.
+    ///
+    /// Here alone partitions come and go: those that go are given up first, those that have come are read in the same poll.
     ///
     /// # Errors
     ///
     /// One with [`Error::partition`] halts that partition only: poll again and the others go on. [`Error::Woken`] after
     /// [`WakeHandle::wake`]. [`Error::Listener`] if a callback failed; partitions have moved all the same. [`Error::Fenced`]
     /// after [`unsubscribe`](Self::unsubscribe), and if another member came with its `instance_id`: for good. (Who was too slow
-    /// joins again within `poll`, which tells its listener what was `lost`.) Those of a commit, if that is automatic. No position
-    /// moves with an error.
+    /// joins again within `poll`, which tells its listener what was `lost`.) Those of a commit, if that is automatic.
+    /// [`Error::InvalidSetting`] if the group's assignor gives what cannot be: partitions stay where they are, and every other
+    /// poll reads them. No position moves with an error.
     pub fn poll(&mut self, timeout: Duration) -> Result<Batch> {
         self.poll_for(Wait::AtMost(timeout))
     }
 
-    /// Waits for records without limit; `None` once [`WakeHandle::wake`] was called, if there are records to be read too. On a clock that a test moves it does
-    /// not wait, and is `None` when nothing is left to read.
+    /// Waits for records without limit; `None` once [`WakeHandle::wake`] was called, even if there are records to be read. On a clock
+    /// that a test moves it does not wait, and is `None` when nothing is left to read for this member: partitions that another
+    /// one has still to give up may come to it later.
     ///
     /// # Errors
     ///
@@ -174,9 +180,10 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`Error::BatchUnfinished`], and nothing is done, while a loop takes the records of the last batch by value and some
-    /// are left: they were returned, and were not handled. [`seek`](Self::seek) back to have them again: the next `poll` counts
-    /// them as done. [`Error::NoSpace`], [`Error::Io`] for the disk: nothing was stored. [`Error::Poisoned`] if an earlier sync of
+    /// [`Error::Fenced`], and nothing is done, if it is no member any more, for the reason named there: what it had, others handle
+    /// again. If it did not poll in time, or was removed, its next `poll` joins again. [`Error::BatchUnfinished`], and nothing is done,
+    /// while a loop takes the records of the last batch by value and some are left: they were returned, and were not handled.
+    /// [`seek`](Self::seek) back to have them again: the next `poll` counts them as done. [`Error::NoSpace`], [`Error::Io`] for the disk: nothing was stored. [`Error::Poisoned`] if an earlier sync of
     /// committed offsets failed: no commit is taken until the log is opened again. (It names a partition `__ledger-0`, which is the
     /// log's own.) [`Error::Indeterminate`].
     pub fn commit(&mut self) -> Result<()> {
@@ -218,12 +225,13 @@ impl Consumer {
     /// # Errors
     ///
     /// [`Error::NotAssigned`] for a partition that this consumer does not own, [`Error::OutOfRange`] for an offset below
-    /// the first readable one or above the end. (The end itself is fine.)
+    /// the first readable one or above the end. (The end itself is fine.) Else as [`commit`](Self::commit), but never
+    /// `BatchUnfinished`.
     pub fn commit_at(&mut self, next: &Positions) -> Result<()> {
         self.engine.any_mut().commit_at(next)
     }
 
-    /// The committed next offset of the group; `None` if there is none.
+    /// The committed next offset of the group, of any partition, its own or not; `None` if there is none.
     ///
     /// # Errors
     ///

@@ -19,7 +19,10 @@
 //! * records with keys, headers, event times and tombstones, read forwards and backwards, by offset and by time;
 //! * appends on condition that nobody else appended;
 //! * consumer groups whose members share the partitions, with committed offsets that survive, of which only the latest are kept;
-//! * the rules by which Kafka's groups share partitions, with its results, and a trait for a rule of your own;
+//! * the rules by which Kafka's groups share partitions, with its results, and a trait for a rule of your own; one by one, or all at
+//!   once as in Kafka's older protocol;
+//! * listeners that are told when partitions come and go; members that are shut out when they do not poll, and come back; static members;
+//! * seeks, pauses, automatic commits; groups described, moved and deleted from outside;
 //! * compression with `lz4` and `zstd`;
 //! * a log for unit tests, and the storage and clock that it is made of.
 //!

@@ -121,13 +121,13 @@
 //!  orders-3      A             B               A
 //! ```
 //!
-//! (Topic by topic, each member gets a range of the partitions, the first members one more where they do not divide evenly. The order
-//! is that of the members' names: that in which they joined, unless [`client_id`](crate::ConsumerBuilder::client_id) differs.)
+//! (Who gets which is up to an [`assignor`](crate::assignor); unless another is chosen, shares are even and as little moves as can be.)
 //!
 //! When a member joins or leaves, the shares are settled anew at once, and nobody stops for it. A member learns of it *in its own
 //! poll*, and nowhere else: there it gives up what is no longer its own, and takes what it should have and nobody reads any more.
-//! So a partition goes to its new owner once the old one has polled again, or is closed or dropped. Until then the old one
-//! may go on with it, and commit it. (One that waits in a poll learns of it at once.)
+//! So a partition goes to its new owner once the old one has polled again, is closed or dropped, or has not polled for
+//! [`max_poll_interval`](crate::ConsumerBuilder::max_poll_interval) and was shut out. Until then the old one may go on with it, and
+//! commit it. (One that waits in a poll learns of it at once.) The page on [`groups`](super::groups) has all of it, step by step.
 //!
 //! The new owner begins where the group has committed. What the old one had handled and not committed is handled again:
 //!
@@ -186,7 +186,7 @@
 //! A record is handled again after
 //!
 //! * a crash, an error or a `close` between handling and commit;
-//! * a hand-over of its partition before the commit. A loop that commits each batch before it polls again, as this one
+//! * a hand-over of its partition before the commit, or when its member did not poll in time and was shut out. A loop that commits each batch before it polls again, as this one
 //!   does, repeats nothing when other members come and go: partitions move within polls only;
 //! * a power cut within about a second after the commit: the operating system has a commit when the call returns, and the thread
 //!   of the log syncs it in the background (under [`Maintenance::Manual`](crate::Maintenance::Manual) the next

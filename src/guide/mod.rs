@@ -3,6 +3,7 @@
 //! | Page | Answers |
 //! | --- | --- |
 //! | [`concepts`] | What are logs, topics, offsets, groups? How do members share work, and where do repeats come from? |
+//! | [`groups`] | Who reads which partition, and what happens when members come and go? How is that tested? What differs from Kafka? |
 //! | [`durability`] | What survives what? What does an error say about my record? What about damage, copies, file systems? |
 //! | [`testing`] | How do I test my own code against crashes, full disks and time? |
 //! | [`mod@format`] | What are all these files? |
@@ -15,4 +16,5 @@ pub mod changes;
 pub mod concepts;
 pub mod durability;
 pub mod format;
+pub mod groups;
 pub mod testing;

@@ -57,7 +57,8 @@
 //!
 //! [`Survives`] says what the crash leaves, [`TestLog::advance`] moves the time, [`TestLog::fail_next`] lets a call fail, and a log
 //! that is [`blocking`](crate::testing::TestLog::blocking) is for tests of threads that wait for one another. The example
-//! `testing_a_consumer` shows all of it.
+//! `testing_a_consumer` shows all of it. A group of several members is stepped by choosing who polls next, see
+//! [`groups`](super::groups#how-to-test-it) and the example `rebalance`.
 //!
 //! # Nothing waits
 //!
