@@ -35,6 +35,7 @@
 //! | know what a crash has cost | [`Log::recovery`] |
 //! | make a topic, or open it if it is there | [`Log::topic_or_create`], [`TopicConfig`]; all there are: [`Log::topics`] |
 //! | delete a topic | [`Log::delete_topic`] |
+//! | give a topic more partitions, though keys move then | [`Topic::add_partitions_breaking_key_order`] |
 //! | write | [`Topic::append`], [`Topic::append_all`]; to one partition, [`Partition::append`] |
 //! | write only if nobody else did | [`Partition::append_at`] |
 //! | delete what a key stood for | [`Record::tombstone`] |
@@ -80,7 +81,7 @@
 //!
 //! # Not there yet
 //!
-//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (of
+//! Of a topic only the count of partitions can be changed, upwards, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (of
 //! committed offsets only the latest of each group and partition is kept; groups cannot be deleted yet). A damaged partition can be read and not be repaired. How members share partitions cannot be
 //! chosen, and they are not told when partitions come and go: ask for [`Consumer::assignment`] after a poll. A member that
 //! does not poll any more keeps its partitions until it is dropped.

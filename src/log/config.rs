@@ -78,6 +78,21 @@ impl Config {
             .copied()
             .unwrap_or(false)
     }
+
+    /// Makes it durable that the topic has so many partitions more.
+    ///
+    /// # Errors
+    ///
+    /// `Indeterminate` after a failed sync: the file then holds the old count or the new. Any other error: the old. What is
+    /// written next says the old one in both cases.
+    pub(super) fn add_partitions(&self, count: u32) -> Result<()> {
+        let mut stored = self.stored.lock();
+        let mut changed = stored.description.clone();
+        changed.add_partitions(count);
+        stored.file.write(&*self.storage, &changed.encode())?;
+        stored.description = changed;
+        Ok(())
+    }
 }
 
 impl Owner for Config {
