@@ -121,7 +121,7 @@ fn a_write_that_fails_behind_the_content_leaves_the_old_one() {
     assert_eq!(read(&storage).unwrap().payload, b"first");
     // Where it cannot be taken back, that is told.
     storage.fail(cut);
-    storage.fail(Fault::error(DiskCall::Write, DiskError::Io).after(2));
+    storage.fail(Fault::error(DiskCall::SyncData, DiskError::Io));
     let unknown = file.write(&storage, b"second").unwrap_err();
     assert!(
         matches!(unknown, Error::Indeterminate { .. }),
