@@ -107,7 +107,7 @@ pub(crate) struct TopicDescription {
 impl TopicDescription {
     /// Adds partitions to the present epoch: nothing orders them behind those that were there.
     pub(crate) fn add_partitions(&mut self, count: u32) {
-        let ids = self.partitions..self.partitions + count;
+        let ids = self.partitions..self.partitions.saturating_add(count);
         self.partitions = ids.end;
         self.used.resize(ids.end as usize, false);
         if let Some(epoch) = self.epochs.last_mut() {

@@ -25,7 +25,7 @@ fn append(topic: &Topic, appender: u64, done: &AtomicBool, appended: &AtomicU64)
     let mut told = Vec::new();
     while !done.load(Ordering::Acquire) {
         let from = told.len() as u64;
-        if from % 3 == 0 {
+        if from.is_multiple_of(3) {
             let (key, value) = record(appender, from);
             told.push(topic.append((&key, &value)).unwrap());
         } else {
@@ -167,7 +167,7 @@ fn two_who_add_at_once_add_both() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                (0..25).for_each(|_| topic.add_partitions_breaking_key_order(1).unwrap())
+                (0..25).for_each(|_| topic.add_partitions_breaking_key_order(1).unwrap());
             });
         }
     });
