@@ -128,7 +128,7 @@ fn a_member_that_waits_learns_of_it() {
     let mut consumer = join(&log, StartFrom::Latest);
     assert!(consumer.poll(NOW).unwrap().is_empty());
     let waiting = thread::spawn(move || {
-        let batch = consumer.poll(Duration::from_secs(600)).unwrap();
+        let batch = consumer.poll(Duration::from_secs(60)).unwrap();
         batch
             .iter()
             .next()

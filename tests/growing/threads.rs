@@ -20,6 +20,15 @@ fn record(appender: u64, n: u64) -> (String, String) {
     )
 }
 
+/// Ends what the others do, also when this thread panics.
+struct Ends<'d>(&'d AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Appends alone and in batches until it is done; what it was told.
 fn append(topic: &Topic, appender: u64, done: &AtomicBool, appended: &AtomicU64) -> Vec<Position> {
     let mut told = Vec::new();
@@ -48,14 +57,16 @@ fn storm(topic: &Topic) -> Vec<Vec<Position>> {
         let appenders: Vec<_> = (0..APPENDERS)
             .map(|appender| scope.spawn(move || append(topic, appender, done, appended)))
             .collect();
+        let ends = Ends(done);
         for more in GROWTHS {
             let enough = appended.load(Ordering::Relaxed) + 20;
             while appended.load(Ordering::Relaxed) < enough {
+                assert!(!appenders.iter().any(thread::ScopedJoinHandle::is_finished));
                 thread::yield_now();
             }
             topic.add_partitions_breaking_key_order(more).unwrap();
         }
-        done.store(true, Ordering::Release);
+        drop(ends);
         let told = appenders
             .into_iter()
             .map(|appender| appender.join().unwrap());
@@ -150,13 +161,13 @@ fn a_call_goes_by_one_count_that_there_was() {
                 }
             });
         }
+        let _ends = Ends(done);
         for more in GROWTHS {
             thread::yield_now();
             topic.add_partitions_breaking_key_order(more).unwrap();
             let at = topic.append(("k", "v")).unwrap();
             assert_eq!(at.partition().get() + 1, count(topic));
         }
-        done.store(true, Ordering::Release);
     });
 }
 
