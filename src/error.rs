@@ -78,9 +78,10 @@ pub enum Error {
         /// The name as it was given.
         name: Box<str>,
     },
-    /// The stored and the wanted setting differ, and the stored one cannot change. Ask for the stored one, or for none.
+    /// The stored and the wanted setting differ, and opening a topic never changes this one. Ask for the stored one, or for none.
+    /// (Only [`add_partitions_breaking_key_order`](crate::Topic::add_partitions_breaking_key_order) changes one of them.)
     #[error(
-        "topic {topic:?} is stored with `{setting}` {stored}, which cannot change: open it with that or leave it unset"
+        "topic {topic:?} is stored with `{setting}` {stored}, which opening does not change: ask for that or leave it unset"
     )]
     #[non_exhaustive]
     ConfigMismatch {

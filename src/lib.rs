@@ -35,6 +35,7 @@
 //! | know what a crash has cost | [`Log::recovery`] |
 //! | make a topic, or open it if it is there | [`Log::topic_or_create`], [`TopicConfig`]; all there are: [`Log::topics`] |
 //! | delete a topic | [`Log::delete_topic`] |
+//! | give a topic more partitions, though keys move then | [`Topic::add_partitions_breaking_key_order`] |
 //! | write | [`Topic::append`], [`Topic::append_all`]; to one partition, [`Partition::append`] |
 //! | write only if nobody else did | [`Partition::append_at`] |
 //! | delete what a key stood for | [`Record::tombstone`] |
@@ -87,9 +88,9 @@
 //!
 //! # Not there yet
 //!
-//! Topics cannot be changed, and nothing removes or compacts old records: `Retention` and `Compaction` are stored only (of
-//! committed offsets only the latest of each group and partition is kept, and they never expire). A damaged partition can be read
-//! and not be repaired. There are no producers with batching and no transactions.
+//! Of a topic only the count of partitions can be changed, upwards, and nothing removes or compacts old records: `Retention` and
+//! `Compaction` are stored only (of committed offsets only the latest of each group and partition is kept, and they never expire). A
+//! damaged partition can be read and not be repaired. There are no producers with batching and no transactions.
 //!
 //! # Features
 //!

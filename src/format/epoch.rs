@@ -1,5 +1,7 @@
 //! The epochs of a topic: with which partitions and which routing it was written, one after the other.
 
+use std::ops::Range;
+
 use super::Bad;
 use super::root::read_count;
 use super::wire::{Reader, put_bytes, put_u8, put_u32, put_u64};
@@ -99,16 +101,22 @@ pub(crate) struct Epoch {
 impl Epoch {
     /// That of a new topic: partitions from 0, all open, without parents.
     pub(crate) fn first(partitions: u32, routing: Routing) -> Epoch {
-        let open = |id| EpochPartition {
+        let mut epoch = Epoch {
+            id: 0,
+            routing,
+            partitions: Vec::new(),
+        };
+        epoch.add(0..partitions);
+        epoch
+    }
+
+    /// More partitions of the same epoch, open and without parents: no order joins them to those that were there.
+    pub(crate) fn add(&mut self, ids: Range<u32>) {
+        self.partitions.extend(ids.map(|id| EpochPartition {
             id,
             parents: Vec::new(),
             state: WriteState::Open,
-        };
-        Epoch {
-            id: 0,
-            routing,
-            partitions: (0..partitions).map(open).collect(),
-        }
+        }));
     }
 }
 

@@ -8,6 +8,8 @@ const VERSION: u16 = 0;
 /// Generation, length of the payload, checksum.
 const SLOT_HEAD_LEN: usize = 16;
 const CRC_AT: usize = 12;
+/// In the place of its head, this makes a slot unreadable.
+pub(crate) const NO_HEAD: [u8; SLOT_HEAD_LEN] = [0; SLOT_HEAD_LEN];
 /// Bytes before the first slot.
 pub(crate) const SLOTS_START: usize = 64;
 /// No slot is larger: these files are read whole.

@@ -105,6 +105,16 @@ pub(crate) struct TopicDescription {
 }
 
 impl TopicDescription {
+    /// Adds partitions to the present epoch: nothing orders them behind those that were there.
+    pub(crate) fn add_partitions(&mut self, count: u32) {
+        let ids = self.partitions..self.partitions.saturating_add(count);
+        self.partitions = ids.end;
+        self.used.resize(ids.end as usize, false);
+        if let Some(epoch) = self.epochs.last_mut() {
+            epoch.add(ids);
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         tlv::put_wide(&mut out, NAME, self.name.as_bytes());

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A [`Log`] is a directory that one process has open. It holds [`Topic`]s, named streams of records. A topic is split into
-//! [`Partition`]s, as many as it was made with. A partition is one sequence: records are appended at its end, stay as they are, and
+//! [`Partition`]s, as many as it was made with (and [more](#a-topic-that-grows), if you like). A partition is one sequence: records are appended at its end, stay as they are, and
 //! are read in the order in which they were appended. Between partitions there is no order.
 //!
 //! Partitions are what work is divided by. Records with the same key go to the same partition, so all that is about one
@@ -32,6 +32,18 @@
 //! orders.append(Record::keyless("we close at six"))?;
 //! # Ok::<(), thalweg::Error>(())
 //! ```
+//!
+//! # A topic that grows
+//!
+//! [`Topic::add_partitions_breaking_key_order`] adds partitions. The partition of a key is computed from the key and the count, so
+//! with another count *many keys move*: of 4 partitions that become 8, about every second key. What moves is where the
+//! **next** records of a key go. What was written stays where it is, under the positions it has; so the records of a key that
+//! moved are in two partitions, which two members may read side by side, the later record before the earlier one. Keys that
+//! did not move keep their order, records without a key never had one.
+//!
+//! Members find the new partitions in their next poll and read them from their first record. Whoever needs the order lets
+//! the groups read to the end before partitions are added, while nothing is appended; or begins with more partitions than members
+//! are in sight, which costs little: one that is not used has no file.
 //!
 //! # Records
 //!
@@ -253,4 +265,5 @@
 //! [`Record`]: crate::Record
 //! [`Record::tombstone`]: crate::Record::tombstone
 //! [`Topic`]: crate::Topic
+//! [`Topic::add_partitions_breaking_key_order`]: crate::Topic::add_partitions_breaking_key_order
 //! [`Topic::append_all`]: crate::Topic::append_all

@@ -26,6 +26,8 @@ pub(super) struct Config {
 struct Stored {
     file: SlottedFile,
     description: TopicDescription,
+    /// The file may say more than `description`, until it is written again.
+    undecided: bool,
 }
 
 /// What reading a config gave.
@@ -65,7 +67,11 @@ impl Config {
         Arc::new(Config {
             storage: Arc::clone(storage),
             evidence: Arc::clone(evidence),
-            stored: Mutex::new(Stored { file, description }),
+            stored: Mutex::new(Stored {
+                file,
+                description,
+                undecided: false,
+            }),
         })
     }
 
@@ -77,6 +83,32 @@ impl Config {
             .get(partition.get() as usize)
             .copied()
             .unwrap_or(false)
+    }
+
+    /// Makes it durable that the topic has so many partitions more.
+    ///
+    /// # Errors
+    ///
+    /// `Indeterminate`: the file says the old count or the new, or that of an earlier try that was so; what is written next says
+    /// the old one. Any other error: the old one.
+    pub(super) fn add_partitions(&self, count: u32) -> Result<()> {
+        let mut stored = self.stored.lock();
+        let mut changed = stored.description.clone();
+        changed.add_partitions(count);
+        let written = stored.file.write(&*self.storage, &changed.encode());
+        match written {
+            Ok(_) => {
+                stored.description = changed;
+                stored.undecided = false;
+                Ok(())
+            }
+            Err(e @ Error::Indeterminate { .. }) => {
+                stored.undecided = true;
+                Err(e)
+            }
+            Err(e) if stored.undecided => Err(Error::indeterminate(None, e)),
+            Err(e) => Err(e),
+        }
     }
 }
 
@@ -100,6 +132,7 @@ impl Owner for Config {
             .write(&*self.storage, &changed.encode())
             .map_err(certain)?;
         stored.description = changed;
+        stored.undecided = false;
         Ok(())
     }
 

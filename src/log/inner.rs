@@ -30,7 +30,7 @@ pub(crate) struct Inner {
     pub(super) state: Arc<State>,
     pub(super) held: Arc<Held>,
     pub(super) access: Access,
-    /// Locked while a topic is made, so that there is one at a time.
+    /// Locked while a topic is made, grown or deleted, so that there is one at a time.
     pub(super) catalogue: Mutex<CatalogueFile>,
     pub(super) topics: Topics,
     pub(super) ledger: Arc<Ledger>,
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub(super) maintenance: Maintenance,
     pub(super) worker: Worker,
     pub(super) initial_rebalance_delay: Duration,
-    /// Grows with each topic that comes to be, and at closing.
+    /// Grows with each topic that comes to be, grows or goes, and at closing.
     pub(super) changes: Progress,
     /// What higher layers keep per open log, one of each type.
     pub(super) shared: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
@@ -89,7 +89,7 @@ impl Inner {
 
     /// Starts the maintenance thread if this topic needs it.
     pub(super) fn work_for(&self, core: &TopicCore) -> Result<()> {
-        if core.description().settings.below_power() {
+        if core.settings().below_power() {
             self.start_worker()?;
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Inner {
         let cores = self.cores();
         let partitions: Vec<Partition> = cores
             .iter()
-            .flat_map(|core| core.partitions.clone())
+            .flat_map(|core| core.partitions.iter().cloned())
             .collect();
         let synced = Partition::sync_many(&partitions);
         if let Err(e @ Error::Poisoned { at: None, .. }) = synced {

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::MAX_BATCH_BYTES;
 use crate::format::names;
 use crate::format::topic::TopicDescription;
-use crate::offset::Offset;
+use crate::offset::{Offset, PartitionId};
 use crate::partition::Partition;
 use crate::partition::home::Home;
 use crate::partition::report::{Finding, FindingKind, RecoveryReport};
@@ -144,7 +144,7 @@ impl Ledger {
     pub(super) fn partition(&self) -> &Partition {
         self.core
             .partitions
-            .first()
+            .get(PartitionId::new(0))
             .expect("the ledger has one partition, which its description says")
     }
 
@@ -261,7 +261,7 @@ impl Ledger {
         let topics = self.topics.read();
         let mut cores = topics.values().filter_map(|known| known.core().ok());
         let core = cores.find(|core| core.uuid() == topic)?;
-        core.partitions.get(number as usize).cloned()
+        core.partitions.get(PartitionId::new(number)).cloned()
     }
 
     /// The next offset of a group in one partition; `None` only if it is certain that there is no commit.

@@ -1,7 +1,11 @@
-//! How a topic comes to be, and how it goes. Either is decided by one replacement of the catalogue; what a crash leaves of the rest
-//! is finished, or removed, at the next opening.
+//! How a topic comes to be, how it grows, and how it goes. Each is decided by one replacement of a small file; what a crash leaves of
+//! the rest is finished, or removed, at the next opening.
 //!
 //! Creation: (1) the topic's directory under another name, with its description, (2) its own name, (3) the catalogue.
+//!
+//! Growth: (1) the topic's description says that it has more partitions: decided, (2) they are there to be written, (3) who waits is
+//! told. An unused partition has no file, so a crash leaves nothing but the old count or the new; and no record is in a partition
+//! that is not in the description, since none can be written before (2).
 //!
 //! Deletion: (1) everything new is refused, (2) the catalogue says that it is being deleted: decided, (3) the directory is removed,
 //! (4) what groups have committed for it is forgotten in the ledger, durably, (5) the catalogue forgets it. Its name can be used
@@ -88,6 +92,19 @@ impl Inner {
         )
     }
 
+    /// Adds partitions to a topic. The numbered steps are crash points; from step 1 on they are there, whatever comes.
+    pub(super) fn add_partitions(&self, core: &TopicCore, count: u32) -> Result<()> {
+        let _one_at_a_time = self.catalogue.lock(); // and neither deleted nor closed meanwhile
+        core.partitions
+            .iter()
+            .try_for_each(Partition::check_there)?;
+        core.check_more(count)?;
+        self.state.open_number()?;
+        core.add_partitions(count)?; // 1, 2
+        self.changed(); // 3
+        Ok(())
+    }
+
     /// Deletes a topic. The numbered steps are crash points; from step 2 on it is gone, whatever comes.
     pub(super) fn delete_topic(&self, name: &str) -> Result<()> {
         let mut catalogue = self.catalogue.lock();
@@ -102,10 +119,10 @@ impl Inner {
             return Err(self.topic(name).err().unwrap_or(Error::Closed)); // lost by the catalogue, and kept for repair
         };
         self.state.open_number()?;
-        let partitions = retired.as_deref().map_or(&[][..], |core| &core.partitions);
+        let partitions = || retired.iter().flat_map(|core| core.partitions.iter());
         // An earlier try may have been written: what a later one says of itself does not undo that.
-        let undecided = partitions.iter().any(Partition::is_gone);
-        let retired: Vec<Retired> = partitions.iter().map(Partition::retire).collect(); // 1
+        let undecided = partitions().any(Partition::is_gone);
+        let retired: Vec<Retired> = partitions().map(Partition::retire).collect(); // 1
         let storage = &*self.home.ground.storage;
         match catalogue.delete(storage, entry.topic) {
             Ok(()) => {} // 2

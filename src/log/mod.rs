@@ -2,7 +2,7 @@
 //!
 //! [`Log`] is what a user holds, [`inner`] what all handles share. Opening is [`open`], in the order of its steps, with
 //! [`root`], [`held`], [`state`] and [`evidence`], [`catalogue`] and [`survey`]. A topic is [`topic`], with [`settings`],
-//! [`policy`], [`config`], [`description`] and [`routing`]; it comes and goes by [`lifecycle`]. [`ledger`] keeps what groups have committed.
+//! [`policy`], [`config`], [`description`], [`partitions`] and [`routing`]; it comes, grows and goes by [`lifecycle`]. [`ledger`] keeps what groups have committed.
 
 mod builder;
 mod catalogue;
@@ -15,6 +15,7 @@ mod ledger;
 mod lifecycle;
 mod maintenance;
 mod open;
+mod partitions;
 mod policy;
 mod root;
 mod routing;
@@ -145,7 +146,7 @@ impl Log {
         loop {
             match self.topic(name) {
                 Ok(topic) => {
-                    config.agree(name, topic.core.description())?;
+                    config.agree(name, &topic.core.description())?;
                     return Ok(topic);
                 }
                 Err(Error::NotFound { .. }) => {}
@@ -258,7 +259,7 @@ impl Log {
         &self.inner.ledger
     }
 
-    /// Moves when a topic comes to be, and when the log is closed.
+    /// Moves when a topic comes to be, grows or goes, and when the log is closed.
     pub(crate) fn changes(&self) -> &Progress {
         &self.inner.changes
     }

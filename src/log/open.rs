@@ -281,10 +281,10 @@ fn refuse_damage(report: &RecoveryReport, on_corruption: OnCorruption) -> Result
 fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
     if inner.access == Access::Write && !inner.state.clean() {
         for core in inner.cores() {
-            if core.description().settings.below_power() {
+            if core.settings().below_power() {
                 continue;
             }
-            for partition in &core.partitions {
+            for partition in core.partitions.iter() {
                 isolate(partition.finish_recovery(), &mut inner.report)?;
             }
         }

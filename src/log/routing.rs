@@ -13,47 +13,40 @@ use crate::offset::PartitionId;
 /// A function of the host: the key and the number of partitions give the number of a partition.
 pub(super) type CustomPartitioner = Arc<dyn Fn(&[u8], u32) -> u32 + Send + Sync>;
 
-/// Chooses partitions for one topic.
+/// Chooses partitions for one topic. How many there are is told with each call, which may ask several times and must go by one number.
 pub(super) struct Router {
     how: Partitioner,
     /// The function that goes with [`Partitioner::Custom`], if the host gave it.
     custom: Option<CustomPartitioner>,
-    partitions: u32,
     /// The next partition for what has no key.
     turn: AtomicU32,
 }
 
 impl Router {
-    pub(super) fn new(
-        how: Partitioner,
-        custom: Option<CustomPartitioner>,
-        partitions: u32,
-    ) -> Router {
-        assert!(partitions > 0, "a topic has at least one partition");
+    pub(super) fn new(how: Partitioner, custom: Option<CustomPartitioner>) -> Router {
         Router {
             how,
             custom,
-            partitions,
             turn: AtomicU32::new(0),
         }
     }
 
-    /// The partition for a record with this key; one without a key goes where [`turn`](Self::turn) says.
+    /// The partition, of `count`, for a record with this key; one without a key goes where `keyless` says.
     pub(super) fn route(
         &self,
         key: Option<&[u8]>,
+        count: u32,
         keyless: impl FnOnce() -> PartitionId,
     ) -> Result<PartitionId> {
         match (&self.how, key) {
-            (Partitioner::RoundRobin, _) => Ok(self.turn()),
+            (Partitioner::RoundRobin, _) => Ok(self.turn(count)),
             (_, None) => Ok(keyless()),
-            (_, Some(key)) => self.of_key(key),
+            (_, Some(key)) => self.of_key(key, count),
         }
     }
 
-    /// The partition of a key. (`RoundRobin` ignores keys, and has none for it: the first stands in.)
-    pub(super) fn of_key(&self, key: &[u8]) -> Result<PartitionId> {
-        let count = self.partitions;
+    /// The partition of a key, of `count`. (`RoundRobin` ignores keys, and has none for it: the first stands in.)
+    pub(super) fn of_key(&self, key: &[u8], count: u32) -> Result<PartitionId> {
         let number = match &self.how {
             Partitioner::Xxh3 => (xxh3_64(key) % u64::from(count)) as u32,
             Partitioner::Kafka => (murmur2(key) & 0x7fff_ffff) % count,
@@ -78,13 +71,13 @@ impl Router {
         })
     }
 
-    /// Each partition in turn, cyclically, so that tests repeat.
-    pub(super) fn turn(&self) -> PartitionId {
-        if self.partitions == 1 {
+    /// Each of `count` partitions in turn, cyclically, so that tests repeat.
+    pub(super) fn turn(&self, count: u32) -> PartitionId {
+        if count == 1 {
             return PartitionId::new(0);
         }
         // Relaxed: only the spread matters. Wrapping at 2³² may repeat or skip a few partitions once.
-        PartitionId::new(self.turn.fetch_add(1, Ordering::Relaxed) % self.partitions)
+        PartitionId::new(self.turn.fetch_add(1, Ordering::Relaxed) % count)
     }
 }
 
@@ -92,7 +85,6 @@ impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
             .field("how", &self.how)
-            .field("partitions", &self.partitions)
             .finish_non_exhaustive()
     }
 }
@@ -130,8 +122,8 @@ fn murmur2(key: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    fn router(how: Partitioner, partitions: u32) -> Router {
-        Router::new(how, None, partitions)
+    fn router(how: Partitioner) -> Router {
+        Router::new(how, None)
     }
 
     /// Numbers of partitions, as the columns of [`VECTORS`].
@@ -202,8 +194,8 @@ mod tests {
         for (key, hash, partitions) in VECTORS {
             assert_eq!(murmur2(key), hash, "{key:?}");
             for (count, partition) in COUNTS.into_iter().zip(partitions) {
-                let router = router(Partitioner::Kafka, count);
-                let chosen = router.of_key(key).unwrap().get();
+                let router = router(Partitioner::Kafka);
+                let chosen = router.of_key(key, count).unwrap().get();
                 assert_eq!(chosen, partition, "{key:?} of {count}");
             }
         }
@@ -211,28 +203,33 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_partition_and_an_empty_key_is_a_key() {
-        let router = router(Partitioner::Xxh3, 7);
+        let router = router(Partitioner::Xxh3);
         let never = || unreachable!("it has a key");
         for key in [&b""[..], b"customer-7", b"customer-9"] {
-            let first = router.route(Some(key), never).unwrap();
-            assert_eq!(router.route(Some(key), never).unwrap(), first);
+            let first = router.route(Some(key), 7, never).unwrap();
+            assert_eq!(router.route(Some(key), 7, never).unwrap(), first);
         }
     }
 
     #[test]
     fn what_has_no_key_takes_each_partition_in_turn() {
-        let router = router(Partitioner::Xxh3, 3);
+        let router = router(Partitioner::Xxh3);
         let taken: Vec<u32> = (0..6)
-            .map(|_| router.route(None, || router.turn()).unwrap().get())
+            .map(|_| router.route(None, 3, || router.turn(3)).unwrap().get())
             .collect();
         assert_eq!(taken, [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
     fn round_robin_ignores_keys() {
-        let router = router(Partitioner::RoundRobin, 3);
+        let router = router(Partitioner::RoundRobin);
         let taken: Vec<u32> = (0..4)
-            .map(|_| router.route(Some(b"same"), || router.turn()).unwrap().get())
+            .map(|_| {
+                router
+                    .route(Some(b"same"), 3, || router.turn(3))
+                    .unwrap()
+                    .get()
+            })
             .collect();
         assert_eq!(taken, [0, 1, 2, 0]);
     }
@@ -240,13 +237,13 @@ mod tests {
     #[test]
     fn a_function_of_the_host_is_asked_and_checked() {
         let by_length = |f: fn(&[u8], u32) -> u32| {
-            Router::new(Partitioner::Custom("length".into()), Some(Arc::new(f)), 4)
+            Router::new(Partitioner::Custom("length".into()), Some(Arc::new(f)))
         };
         let good = by_length(|key, count| key.len() as u32 % count);
-        assert_eq!(good.of_key(b"abcdef").unwrap().get(), 2);
+        assert_eq!(good.of_key(b"abcdef", 4).unwrap().get(), 2);
         let wild = by_length(|_, count| count);
         assert!(matches!(
-            wild.of_key(b"a"),
+            wild.of_key(b"a", 4),
             Err(Error::InvalidSetting {
                 setting: "partitioner",
                 ..
@@ -256,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_function_that_was_not_given_is_named() {
-        let router = router(Partitioner::Custom("crc-v1".into()), 4);
-        let error = router.of_key(b"a").unwrap_err().to_string();
+        let router = router(Partitioner::Custom("crc-v1".into()));
+        let error = router.of_key(b"a", 4).unwrap_err().to_string();
         assert!(error.contains("crc-v1"), "{error}");
     }
 }

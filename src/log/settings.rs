@@ -7,8 +7,8 @@ use crate::entry::TimestampType;
 use crate::error::{Error, Result};
 use crate::partition::settings::{Compression, Durability, Settings};
 
-/// A topic of more partitions is refused: each costs a directory, a file and some memory.
-const MAX_PARTITIONS: u32 = 100_000;
+/// A topic of more partitions is refused: each costs some memory, and a directory and a file once it is used.
+pub(super) const MAX_PARTITIONS: u32 = 100_000;
 
 /// What a topic should be. Settings count when the topic is made, where unset ones take the default. When it is opened it stays
 /// as it is stored; what was set and must not differ in silence is then [`Error::ConfigMismatch`], see
@@ -50,7 +50,8 @@ impl TopicConfig {
         Self::default()
     }
 
-    /// How many partitions, from 1 to 100,000. 1 unless set.
+    /// How many partitions, from 1 to 100,000. 1 unless set. More can be added later, which moves keys:
+    /// [`Topic::add_partitions_breaking_key_order`](crate::Topic::add_partitions_breaking_key_order).
     pub fn partitions(mut self, n: u32) -> Self {
         self.partitions = Some(n);
         self
@@ -185,7 +186,7 @@ impl TopicConfig {
         Ok(description)
     }
 
-    /// Does the stored topic agree with what was set and cannot change, and is it as safe?
+    /// Does the stored topic agree with what was set and opening does not change, and is it as safe?
     ///
     /// # Errors
     ///

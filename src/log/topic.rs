@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::cell::OnceCell;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::config::{self, Config};
 use super::inner::Inner;
+use super::partitions::Partitions;
 use super::policy::Partitioner;
 use super::routing::{CustomPartitioner, Router};
 use super::settings::{Description, TopicSettings};
@@ -17,7 +19,7 @@ use crate::offset::{Offset, PartitionId, Position, TopicPartition};
 use crate::partition::Partition;
 use crate::partition::home::{Home, Owner};
 use crate::partition::place::Place;
-use crate::partition::report::RecoveryReport;
+use crate::partition::report::{FindingKind, RecoveryReport};
 use crate::partition::settings::Settings;
 use crate::record::Record;
 
@@ -42,12 +44,21 @@ pub struct Topic {
 
 /// What an open log keeps of a topic.
 pub(super) struct TopicCore {
-    name: Arc<str>,
-    uuid: u128,
+    /// As it was when it was opened: of the count, `partitions` knows more.
     description: Description,
     router: Router,
-    /// One handle each, whether it was ever written or not: an unused partition has no file.
-    pub(super) partitions: Vec<Partition>,
+    pub(super) partitions: Partitions,
+    site: Site,
+}
+
+/// Where the partitions of a topic are, and what each is opened with.
+struct Site {
+    name: Arc<str>,
+    uuid: u128,
+    dir: PathBuf,
+    config: Arc<Config>,
+    home: Arc<Home>,
+    settings: Settings,
 }
 
 /// Where the topic is, and what was read of it.
@@ -66,78 +77,103 @@ impl TopicCore {
         home: &Arc<Home>,
         report: &mut RecoveryReport,
     ) -> Result<TopicCore> {
-        let Opening {
-            dir,
-            read,
-            custom,
-            first_offset,
-        } = opening;
-        let name: Arc<str> = read.stored.name.as_str().into();
-        let uuid = read.stored.topic;
+        let read = opening.read;
         let description = read.description;
-        let config = Config::new(&home.ground.storage, &home.evidence, read.file, read.stored);
-        let mut partitions = Vec::with_capacity(description.partitions as usize);
-        for number in 0..description.partitions {
-            let id = PartitionId::new(number);
-            let place = Place {
-                dir: dir.join(names::partition_dir(number)),
-                at: TopicPartition::shared(Arc::clone(&name), id),
-                topic: uuid,
-                used: config.is_used(id),
-            };
-            let owner = Arc::clone(&config) as Arc<dyn Owner>;
-            let settings = Settings {
-                first_offset,
+        let site = Site {
+            name: read.stored.name.as_str().into(),
+            uuid: read.stored.topic,
+            dir: opening.dir,
+            config: Config::new(&home.ground.storage, &home.evidence, read.file, read.stored),
+            home: Arc::clone(home),
+            settings: Settings {
+                first_offset: opening.first_offset,
                 ..description.settings.clone()
-            };
-            partitions.push(Partition::open(
-                place,
-                Arc::clone(home),
-                owner,
-                settings,
-                report,
-            )?);
-        }
-        let router = Router::new(
-            description.partitioner.clone(),
-            custom,
-            description.partitions,
-        );
+            },
+        };
+        let partitions = site.open(0..description.partitions, report)?;
         Ok(TopicCore {
-            name,
-            uuid,
+            router: Router::new(description.partitioner.clone(), opening.custom),
             description,
-            router,
-            partitions,
+            partitions: Partitions::new(partitions),
+            site,
         })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.site.name
     }
 
     pub(super) fn uuid(&self) -> u128 {
-        self.uuid
+        self.site.uuid
     }
 
-    pub(super) fn description(&self) -> &Description {
-        &self.description
+    /// What the topic is now.
+    pub(super) fn description(&self) -> Description {
+        Description {
+            partitions: self.partitions.count(),
+            ..self.description.clone()
+        }
     }
 
-    fn partition(&self, id: PartitionId) -> Option<&Partition> {
-        self.partitions.get(id.get() as usize)
+    pub(super) fn settings(&self) -> &Settings {
+        &self.description.settings
+    }
+
+    /// May it have so many partitions more? One is asked, and adds them, at a time.
+    pub(super) fn check_more(&self, added: u32) -> Result<()> {
+        if added == 0 {
+            return Err(Error::invalid("partitions", "none is to be added"));
+        }
+        let mut grown = self.description();
+        grown.partitions = grown.partitions.saturating_add(added);
+        grown.check()
+    }
+
+    /// Adds partitions. The numbered steps are those of [`lifecycle`](super::lifecycle).
+    pub(super) fn add_partitions(&self, added: u32) -> Result<()> {
+        let count = self.partitions.count();
+        let mut report = RecoveryReport::default();
+        let partitions = self.site.open(count..count + added, &mut report)?;
+        let mut findings = report.findings().iter();
+        if let Some(found) = findings.find(|found| found.kind == FindingKind::Damaged) {
+            // Records of partitions that a lost description had: neither given out as new nor written over.
+            let file = found.file.as_deref().unwrap_or(&self.site.dir);
+            return Err(Error::corruption(file, found.byte.unwrap_or(0), None));
+        }
+        self.site.config.add_partitions(added)?; // 1
+        self.partitions.add(partitions); // 2
+        Ok(())
     }
 
     fn routed(&self, id: PartitionId) -> &Partition {
-        self.partition(id)
+        self.partitions
+            .get(id)
             .expect("the router chooses among the partitions there are")
+    }
+}
+
+impl Site {
+    fn open(&self, numbers: Range<u32>, report: &mut RecoveryReport) -> Result<Vec<Partition>> {
+        let open = |number| {
+            let id = PartitionId::new(number);
+            let place = Place {
+                dir: self.dir.join(names::partition_dir(number)),
+                at: TopicPartition::shared(Arc::clone(&self.name), id),
+                topic: self.uuid,
+                used: self.config.is_used(id),
+            };
+            let owner = Arc::clone(&self.config) as Arc<dyn Owner>;
+            let home = Arc::clone(&self.home);
+            Partition::open(place, home, owner, self.settings.clone(), report)
+        };
+        numbers.map(open).collect()
     }
 }
 
 impl Topic {
     /// The name of the topic.
     pub fn name(&self) -> &str {
-        &self.core.name
+        self.core.name()
     }
 
     /// Appends one record to the partition of its key; records without a key go to each partition in turn.
@@ -149,7 +185,8 @@ impl Topic {
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
         let record = record.into();
         let router = &self.core.router;
-        let id = router.route(record.key(), || router.turn())?;
+        let count = self.core.partitions.count();
+        let id = router.route(record.key(), count, || router.turn(count))?;
         self.core.routed(id).append(record)
     }
 
@@ -166,14 +203,17 @@ impl Topic {
         records: impl IntoIterator<Item = R>,
     ) -> Result<Vec<Position>> {
         let router = &self.core.router;
-        let settings = &self.core.description.settings;
+        let settings = self.core.settings();
+        let of = self.core.partitions.count(); // once: a topic that grows meanwhile does not part the records of one key
         let keyless = OnceCell::new();
         let mut parts: Vec<Part<'a>> = Vec::new();
         let mut count = 0;
         for record in records {
             let record = record.into();
             settings.check_record(&record, self.name())?;
-            let id = router.route(record.key(), || *keyless.get_or_init(|| router.turn()))?;
+            let id = router.route(record.key(), of, || {
+                *keyless.get_or_init(|| router.turn(of))
+            })?;
             let found = parts.binary_search_by_key(&id, |part| part.id);
             let at = found.unwrap_or_else(|at| {
                 parts.insert(
@@ -221,7 +261,7 @@ impl Topic {
     /// [`Error::NotFound`] if the topic has no such partition.
     pub fn partition(&self, id: impl Into<PartitionId>) -> Result<Partition> {
         let id = id.into();
-        let found = self.core.partition(id);
+        let found = self.core.partitions.get(id);
         found
             .map(|found| self.kept(found))
             .ok_or_else(|| Error::not_found("partition", &format!("{}-{id}", self.name())))
@@ -236,16 +276,59 @@ impl Topic {
     /// The partition of records with this key. (For a [`Partitioner`] that ignores keys, or a function of the host that was
     /// not given, the first.)
     pub fn partition_for(&self, key: &[u8]) -> PartitionId {
-        self.core.router.of_key(key).unwrap_or(PartitionId::new(0))
+        let count = self.core.partitions.count();
+        let of_key = self.core.router.of_key(key, count);
+        of_key.unwrap_or(PartitionId::new(0))
     }
 
     /// What the topic is.
     pub fn settings(&self) -> TopicSettings {
-        self.core.description().into()
+        (&self.core.description()).into()
+    }
+
+    /// Adds `count` partitions to those that the topic has, and **keys move**: a key's later records may go to another partition
+    /// than its earlier ones. What was written stays where it is, so whoever reads may now meet a later record of a key before an
+    /// earlier one.
+    ///
+    /// It is durable when this returns, at every level of durability, and every handle of the topic knows of it. An append that runs
+    /// beside it goes by the old count or the new, all records of one call by the same. Partitions cannot be removed again, and
+    /// [`topic_or_create`](crate::Log::topic_or_create) with the old count is from now on [`Error::ConfigMismatch`].
+    /// (`count` is how many come in addition. Kafka's `NewPartitions.increaseTo` takes how many there are to be.)
+    ///
+    /// Members of groups share the new partitions from their next poll on, and read them from the first record, also where the
+    /// group began at [`StartFrom::Latest`](crate::StartFrom::Latest). For a key to stay in order, let every group read to the end
+    /// while nothing is appended, then add partitions, then go on. In a compacted topic, the last record that a key had in
+    /// another partition is kept there beside the newer one.
+    ///
+    /// ```
+    /// use thalweg::{Log, TopicConfig};
+    ///
+    /// let log = Log::in_memory();
+    /// let orders = log.create_topic("orders", TopicConfig::new().partitions(2))?;
+    /// let before = orders.append(("customer-1", "2 x espresso"))?;
+    ///
+    /// orders.add_partitions_breaking_key_order(3)?;
+    ///
+    /// assert_eq!(orders.settings().partitions, 5);
+    /// let after = orders.append(("customer-1", "1 x tea"))?;
+    /// assert_ne!(before.partition(), after.partition()); // of this key; others stay where they were
+    /// assert_eq!(orders.partition(before.partition())?.offsets().end, before.offset().next());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSetting`] for 0, or if the topic would have more partitions than one can be made with;
+    /// [`Error::NotFound`] if it is deleted; [`Error::Closed`], [`Error::ReadOnly`]; [`Error::NoSpace`], [`Error::Io`] and the like:
+    /// nothing was done; [`Error::Corruption`] if there are records where a new partition would be. After [`Error::Indeterminate`] the
+    /// topic goes on with the partitions it had; when the log is opened again it has those, or the new ones too. Whoever calls
+    /// again before that adds to those it had.
+    pub fn add_partitions_breaking_key_order(&self, count: u32) -> Result<()> {
+        self.open.add_partitions(&self.core, count)
     }
 
     pub(crate) fn uuid(&self) -> u128 {
-        self.core.uuid
+        self.core.uuid()
     }
 
     /// A handle that keeps the log open by itself.
@@ -310,7 +393,7 @@ impl fmt::Debug for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Topic")
             .field("name", &self.name())
-            .field("partitions", &self.core.partitions.len())
+            .field("partitions", &self.core.partitions.count())
             .finish_non_exhaustive()
     }
 }

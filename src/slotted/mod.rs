@@ -6,11 +6,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::Bad;
 use crate::format::slots::{self, SlotFile};
-use crate::io::{OpenMode, Storage, read_full, write_full};
+use crate::io::{File, OpenMode, Storage, read_full, write_full};
 
 /// The name of a file that is not finished; such files are ignored, and removed when the log is opened.
 pub(crate) const TEMPORARY: &str = "tmp";
@@ -120,8 +121,8 @@ impl SlottedFile {
     ///
     /// # Errors
     ///
-    /// `Indeterminate` after a failed sync: the file then holds the old content or the new. Any other error: the old. The
-    /// next write is sound in both cases.
+    /// `Indeterminate` after a failed sync, or a write that could not be taken back: the file then holds the old content or
+    /// the new. Any other error: the old. The next write is sound in both cases.
     pub(crate) fn write(&mut self, storage: &dyn Storage, payload: &[u8]) -> Result<u64> {
         let next = self.generation + 1;
         let slot = match self.trust {
@@ -132,9 +133,33 @@ impl SlottedFile {
             return self.replace(storage, payload);
         };
         self.settle(storage)?;
-        self.overwrite(storage, next, &bytes)?;
+        let file = self.open_to_write(storage)?;
+        self.overwrite(&*file, next, &bytes)
+            .map_err(|e| self.taken_back(storage, &*file, next, e))?;
         self.generation = next;
         Ok(next)
+    }
+
+    /// A write failed. Where the slot can be read all the same, since only padding was missing, it is blanked, durably.
+    #[cold]
+    fn taken_back(
+        &self,
+        storage: &dyn Storage,
+        file: &dyn File,
+        generation: u64,
+        error: Error,
+    ) -> Error {
+        if matches!(error, Error::Indeterminate { .. }) {
+            return error; // it was written, and not synced
+        }
+        match Self::read(storage, &self.path, self.kind) {
+            Ok(Some(found)) if found.generation != generation => return error,
+            _ => {}
+        }
+        match self.overwrite(file, generation, &slots::NO_HEAD) {
+            Ok(()) => error,
+            Err(_) => Error::indeterminate(None, error),
+        }
     }
 
     /// Makes sure that the newest slot is durable: before the other one is overwritten, and before anything rests on it.
@@ -142,7 +167,8 @@ impl SlottedFile {
         if let Trust::Read(payload) = &self.trust {
             let bytes = slots::encode_slot(self.kind, self.generation, payload, self.slot_size)
                 .expect("what was read from a slot fits into it");
-            self.overwrite(storage, self.generation, &bytes)
+            let file = self.open_to_write(storage)?;
+            self.overwrite(&*file, self.generation, &bytes)
                 .map_err(certain)?;
             sync_parent(storage, &self.path)?;
             self.trust = Trust::Synced;
@@ -150,13 +176,15 @@ impl SlottedFile {
         Ok(())
     }
 
-    fn overwrite(&self, storage: &dyn Storage, generation: u64, bytes: &[u8]) -> Result<()> {
+    fn open_to_write(&self, storage: &dyn Storage) -> Result<Arc<dyn File>> {
+        let file = storage.open(&self.path, OpenMode::Write);
+        file.map_err(|e| Error::io("open", &self.path, e))
+    }
+
+    fn overwrite(&self, file: &dyn File, generation: u64, bytes: &[u8]) -> Result<()> {
         let io = |call, e| Error::io(call, &self.path, e);
-        let file = storage
-            .open(&self.path, OpenMode::Write)
-            .map_err(|e| io("open", e))?;
         let position = slots::slot_position(generation, self.slot_size);
-        write_full(&*file, bytes, position).map_err(|e| io("write", e))?;
+        write_full(file, bytes, position).map_err(|e| io("write", e))?;
         file.sync_data()
             .map_err(|e| Error::indeterminate(None, io("sync", e)))
     }

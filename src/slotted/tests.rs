@@ -104,6 +104,33 @@ fn a_leftover_does_not_block_the_next_replacement() {
     assert_eq!(gone.kind(), io::ErrorKind::NotFound);
 }
 
+/// The content stands at the front of its slot, and padding behind it.
+#[cfg(feature = "testing")]
+#[test]
+fn a_write_that_fails_behind_the_content_leaves_the_old_one() {
+    use crate::io::memory::DiskCall;
+    use crate::io::memory::errors::{DiskError, Short};
+    use crate::io::memory::faults::Fault;
+
+    let storage = with_dir(Memory::simulated(0));
+    let mut file = SlottedFile::create(&storage, path(), KIND, b"first").unwrap();
+    let cut = Fault::short_write_then(Short::Half, DiskError::NoSpace);
+    storage.fail(cut.clone());
+    let refused = file.write(&storage, b"second").unwrap_err();
+    assert!(matches!(refused, Error::NoSpace { .. }), "{refused:?}");
+    assert_eq!(read(&storage).unwrap().payload, b"first");
+    // Where it cannot be taken back, that is told.
+    storage.fail(cut);
+    storage.fail(Fault::error(DiskCall::SyncData, DiskError::Io));
+    let unknown = file.write(&storage, b"second").unwrap_err();
+    assert!(
+        matches!(unknown, Error::Indeterminate { .. }),
+        "{unknown:?}"
+    );
+    assert_eq!(file.write(&storage, b"third").unwrap(), 2);
+    assert_eq!(read(&storage).unwrap().payload, b"third");
+}
+
 #[cfg(feature = "testing")]
 mod crashes {
     use super::*;
