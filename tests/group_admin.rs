@@ -89,7 +89,16 @@ fn a_description_says_who_owns_what_and_who_should() {
     assert!(seen.members.iter().all(|of| of.owned == of.target));
 
     a.close().unwrap();
-    b.leave().unwrap();
+    assert!(seen.members.iter().all(|of| !of.away));
+    b.close().unwrap();
+    let seen = group(&test).describe().unwrap();
+    assert_eq!((seen.members.len(), seen.members[0].away), (1, true));
+    assert_eq!(
+        seen.members[0].target.len(),
+        4,
+        "the other left, and nobody came"
+    );
+    group(&test).remove_member("b").unwrap();
     let seen = group(&test).describe().unwrap();
     assert_eq!(
         (seen.generation, seen.members.len(), seen.partitions.len()),

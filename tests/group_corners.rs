@@ -114,7 +114,7 @@ fn who_was_shut_out_before_it_owned_anything_begins_where_it_joined() {
 struct Removing(ConsumerGroup, Arc<AtomicBool>);
 
 impl Assignor for Removing {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "removing"
     }
 
@@ -177,10 +177,10 @@ fn topics_that_only_a_replaced_member_wanted_are_forgotten() {
 
 // ── wakers
 
-fn sleeping<'c>(
-    member: &'c mut Consumer,
+fn sleeping(
+    member: &mut Consumer,
     waker: Arc<impl Wake + Send + Sync + 'static>,
-) -> impl Future<Output = ()> + 'c {
+) -> impl Future<Output = ()> + '_ {
     let mut ready = Box::pin(member.ready());
     let waker = Waker::from(waker);
     let asleep = ready.as_mut().poll(&mut Context::from_waker(&waker));
@@ -275,7 +275,7 @@ fn nobody_is_ready_while_the_group_waits_for_its_first_members() {
 struct Together(Arc<Barrier>, Arc<AtomicBool>);
 
 impl Assignor for Together {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "together"
     }
 

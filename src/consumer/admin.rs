@@ -37,6 +37,8 @@ pub struct MemberDescription {
     pub owned: Vec<TopicPartition>,
     /// What it should read, sorted: it gives up and takes partitions in its own polls.
     pub target: Vec<TopicPartition>,
+    /// A static member whose consumer is closed or was silent for too long: it reads nothing, and its place is kept for a while.
+    pub away: bool,
 }
 
 /// How far a group is in one partition.
@@ -157,6 +159,7 @@ impl ConsumerGroup {
             instance_id: of.instance.map(|id| id.to_string()),
             owned: of.owned,
             target: of.target,
+            away: of.away,
         };
         Ok(GroupDescription {
             name: self.name().to_owned(),

@@ -30,7 +30,7 @@ use crate::error::Result;
 
 pub(super) use admin::SeenMember;
 use aftermath::Aftermath;
-pub(super) use place::{Found, Place, Taken, Target, Waiting};
+pub(super) use place::{Begins, Found, Place, Taken, Target, Waiting};
 pub(super) use standing::Gate;
 pub(super) use state::{Look, Looked, Owned, Start, Starts, TopicInfo};
 use state::{Seat, State};

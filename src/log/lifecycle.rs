@@ -50,7 +50,8 @@ impl Inner {
         self.topics
             .write()
             .insert(Arc::clone(core.name()), Known::Open(Arc::clone(&core)));
-        self.changed();
+        drop(catalogue);
+        self.changed(); // wakes who waits: foreign code, so not under the lock
         self.work_for(&core)?;
         Ok(Topic {
             core,
@@ -94,32 +95,54 @@ impl Inner {
 
     /// Adds partitions to a topic. The numbered steps are crash points; from step 1 on they are there, whatever comes.
     pub(super) fn add_partitions(&self, core: &TopicCore, count: u32) -> Result<()> {
-        let _one_at_a_time = self.catalogue.lock(); // and neither deleted nor closed meanwhile
+        let one_at_a_time = self.catalogue.lock(); // and neither deleted nor closed meanwhile
         core.partitions
             .iter()
             .try_for_each(Partition::check_there)?;
         core.check_more(count)?;
         self.state.open_number()?;
         core.add_partitions(count)?; // 1, 2
+        drop(one_at_a_time);
         self.changed(); // 3
         Ok(())
     }
 
     /// Deletes a topic. The numbered steps are crash points; from step 2 on it is gone, whatever comes.
     pub(super) fn delete_topic(&self, name: &str) -> Result<()> {
-        let mut catalogue = self.catalogue.lock();
         self.home.check_open()?;
-        let retired = match self.topics.read().get(name) {
+        let core = match self.topics.read().get(name) {
             None => return Err(Error::not_found("topic", name)),
             Some(Known::Open(core)) => Some(Arc::clone(core)),
             Some(Known::Damaged { .. }) => None,
         };
+        let deleted = self.decide_deletion(name, core.as_deref());
+        // Nothing is locked any more: what is woken is foreign code.
+        let partitions = core.iter().flat_map(|core| core.partitions.iter());
+        partitions.for_each(Partition::wake_sleepers);
+        deleted?;
+        self.changed();
+        // What cannot be done now is done at the next opening: the topic is gone all the same.
+        let _ = self.finish_deletions();
+        Ok(())
+    }
+
+    /// Steps 1 and 2, of the topic of this name and core, if that still is its core.
+    fn decide_deletion(&self, name: &str, core: Option<&TopicCore>) -> Result<()> {
+        let mut catalogue = self.catalogue.lock();
+        self.home.check_open()?;
+        let same = |known: &Known| match known {
+            Known::Open(now) => core.is_some_and(|core| core.uuid() == now.uuid()),
+            Known::Damaged { .. } => core.is_none(),
+        };
+        if !self.topics.read().get(name).is_some_and(same) {
+            return Err(Error::not_found("topic", name)); // somebody else was faster
+        }
         let live = catalogue.live().find(|entry| entry.name == name);
         let Some(entry) = live.cloned() else {
             return Err(self.topic(name).err().unwrap_or(Error::Closed)); // lost by the catalogue, and kept for repair
         };
         self.state.open_number()?;
-        let partitions = || retired.iter().flat_map(|core| core.partitions.iter());
+        let partitions = || core.iter().flat_map(|core| core.partitions.iter());
         // An earlier try may have been written: what a later one says of itself does not undo that.
         let undecided = partitions().any(Partition::is_gone);
         let retired: Vec<Retired> = partitions().map(Partition::retire).collect(); // 1
@@ -136,11 +159,7 @@ impl Inner {
         }
         self.state.set_catalogue(catalogue.generation());
         self.topics.write().remove(name);
-        self.changed();
         retired.into_iter().for_each(Retired::let_go);
-        drop(catalogue);
-        // What cannot be done now is done at the next opening: the topic is gone all the same.
-        let _ = self.finish_deletions();
         Ok(())
     }
 

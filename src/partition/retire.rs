@@ -45,7 +45,6 @@ impl Inner {
 
     fn set_gone(&self, gone: bool) {
         self.gone.store(gone, Ordering::Release);
-        self.progress.wake_all(); // who sleeps there sees it
     }
 }
 
@@ -65,7 +64,12 @@ impl Partition {
         self.inner.is_deleted()
     }
 
-    /// Refuses everything from now on. An append that is under way has been written; if it waits for a sync when the topic is
+    /// Wakes who sleeps here, to see that it is gone. Not done under any lock: a waker is foreign code.
+    pub(crate) fn wake_sleepers(&self) {
+        self.inner.progress.wake_all();
+    }
+
+    /// Refuses everything from now on; wake who sleeps here when nothing is locked. An append that is under way has been written; if it waits for a sync when the topic is
     /// deleted, it is told that it is not known whether it will be there.
     pub(crate) fn retire(&self) -> Retired {
         let _writer = self.inner.writer.lock();

@@ -28,7 +28,7 @@ fn join(group: &ConsumerGroup) -> Consumer {
 struct Curious(ConsumerGroup);
 
 impl Assignor for Curious {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "curious"
     }
 

@@ -25,6 +25,7 @@ pub(in crate::consumer) struct SeenMember {
     pub(in crate::consumer) instance: Option<Arc<str>>,
     pub(in crate::consumer) owned: Vec<TopicPartition>,
     pub(in crate::consumer) target: Vec<TopicPartition>,
+    pub(in crate::consumer) away: bool,
 }
 
 impl Coordinator {
@@ -58,6 +59,7 @@ impl Coordinator {
                 instance: seat.instance.clone(),
                 owned,
                 target,
+                away: seat.away.is_some(),
             }
         });
         let members = members.collect();

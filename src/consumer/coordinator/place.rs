@@ -35,8 +35,16 @@ pub(in crate::consumer) enum Found {
 /// A partition that a member has taken.
 pub(in crate::consumer) struct Taken {
     pub(in crate::consumer) of: Owned,
-    /// Where to begin if nothing is committed: `None` if nobody has looked, `Some(None)` if that must be told.
-    pub(in crate::consumer) start: Option<Option<Offset>>,
+    pub(in crate::consumer) begins: Begins,
+}
+
+/// Where to begin in a partition if nothing is committed.
+pub(in crate::consumer) enum Begins {
+    At(Offset),
+    /// That must be told.
+    Nowhere,
+    /// Nobody has looked: something was committed then.
+    Unknown,
 }
 
 /// What a member should read, and when that was so.
@@ -227,7 +235,11 @@ impl Place {
                 });
                 taken.push(Taken {
                     of: of.clone(),
-                    start: state.starts.get(&of.key).copied(),
+                    begins: match state.starts.get(&of.key) {
+                        Some(Some(start)) => Begins::At(*start),
+                        Some(None) => Begins::Nowhere,
+                        None => Begins::Unknown,
+                    },
                 });
             }
         }

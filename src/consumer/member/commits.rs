@@ -100,8 +100,8 @@ impl Member {
     /// The commit that a poll makes, if one was asked for and its time has come. An error of it takes a poll, and the next try is
     /// an interval away: a full disk does not keep records from being read.
     pub(super) fn commit_if_due(&mut self, unfinished: bool) -> Result<()> {
-        let now = self.now();
-        if self.automatic.as_ref().is_some_and(|of| of.due() <= now) {
+        let is_due = |of: &Automatic| of.due() <= self.now();
+        if self.automatic.as_ref().is_some_and(is_due) {
             self.commit_automatically(unfinished)
         } else {
             Ok(())

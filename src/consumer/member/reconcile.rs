@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::{Member, Role, enter};
 use crate::consumer::builder::Wanted;
-use crate::consumer::coordinator::{Found, Look, Owned, Place, Taken, Target};
+use crate::consumer::coordinator::{Begins, Found, Look, Owned, Place, Taken, Target};
 use crate::consumer::engine::{Caller, Going};
 use crate::consumer::listener::{Rebalance, failed};
 use crate::consumer::source::Source;
@@ -207,8 +207,8 @@ impl Member {
         let mut result = Ok(());
         let mut added = Vec::new();
         let mut failed = Vec::new();
-        for Taken { of, start } in taken {
-            match self.open(&of, start) {
+        for Taken { of, begins } in taken {
+            match self.open(&of, &begins) {
                 Ok(source) => {
                     added.push(of.at);
                     self.sources.push(source);
@@ -229,7 +229,7 @@ impl Member {
 
     /// Where the group goes on in a partition that this member has taken: what it has committed, or where it `begins`, or else (what
     /// it had committed was forgotten just now) where this member wants to.
-    fn open(&mut self, of: &Owned, begins: Option<Option<Offset>>) -> Result<Source> {
+    fn open(&mut self, of: &Owned, begins: &Begins) -> Result<Source> {
         let topic = self.log.topic(of.at.topic())?;
         let partition = topic.partition(of.at.partition())?;
         if partition.key() != of.key {
@@ -238,8 +238,9 @@ impl Member {
         let mut next = self.log.ledger().committed(self.group(), of.key)?;
         if next.is_none() {
             next = match begins {
-                Some(begins) => begins,
-                None => starts::start(&self.log, &partition, self.settings.start_from)?,
+                Begins::At(start) => Some(*start),
+                Begins::Nowhere => None,
+                Begins::Unknown => starts::start(&self.log, &partition, self.settings.start_from)?,
             };
             self.begun.insert(of.key, next);
         }
