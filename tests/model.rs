@@ -87,26 +87,6 @@ impl History {
         let run = AssertUnwindSafe(|| self.run(events));
         catch_unwind(run).unwrap_or_else(|_| Err("it panicked".to_owned()))
     }
-
-    /// The same failure, or another one, from as few events as leaving some out can make it.
-    fn shortened(&self) -> Vec<Event> {
-        let mut events = self.events.clone();
-        let mut piece = events.len() / 2;
-        while piece > 0 {
-            let mut at = 0;
-            while at + piece <= events.len() {
-                let mut fewer = events.clone();
-                fewer.drain(at..at + piece);
-                if self.holds(&fewer).is_err() {
-                    events = fewer;
-                } else {
-                    at += piece;
-                }
-            }
-            piece /= 2;
-        }
-        events
-    }
 }
 
 fn event(dice: &mut Dice) -> Event {
@@ -279,7 +259,7 @@ fn a_log_and_a_plain_list_never_differ() {
         let Err(why) = history.holds(&history.events) else {
             continue;
         };
-        let shortened = history.shortened();
+        let shortened = common::shortened(&history.events, |few| history.holds(few).is_err());
         let again = history.holds(&shortened).expect_err("it failed just now");
         let (level, mapped) = (history.level, history.mapped);
         panic!(

@@ -58,6 +58,26 @@ impl Dice {
     }
 }
 
+/// The same failure, or another one, from as few events as leaving some out can make it.
+pub(crate) fn shortened<E: Copy>(events: &[E], fails: impl Fn(&[E]) -> bool) -> Vec<E> {
+    let mut events = events.to_vec();
+    let mut piece = events.len() / 2;
+    while piece > 0 {
+        let mut at = 0;
+        while at + piece <= events.len() {
+            let mut fewer = events.clone();
+            fewer.drain(at..at + piece);
+            if fails(&fewer) {
+                events = fewer;
+            } else {
+                at += piece;
+            }
+        }
+        piece /= 2;
+    }
+    events
+}
+
 /// A record as a test remembers it: what went in, or what came out.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Rec {

@@ -113,26 +113,6 @@ impl History {
                 .map_or_else(|_| "?".into(), |s| s.to_string()),
         })
     }
-
-    /// The same failure, or another one, from as few events as leaving some out can make it.
-    fn shortened(&self) -> Vec<Event> {
-        let mut events = self.events.clone();
-        let mut piece = events.len() / 2;
-        while piece > 0 {
-            let mut at = 0;
-            while at + piece <= events.len() {
-                let mut fewer = events.clone();
-                fewer.drain(at..at + piece);
-                if self.holds(&fewer).is_err() {
-                    events = fewer;
-                } else {
-                    at += piece;
-                }
-            }
-            piece /= 2;
-        }
-        events
-    }
 }
 
 fn event(dice: &mut Dice) -> Event {
@@ -194,7 +174,7 @@ fn a_group_and_a_plain_model_never_differ() {
         let Err(why) = history.holds(&history.events) else {
             continue;
         };
-        let shortened = history.shortened();
+        let shortened = common::shortened(&history.events, |few| history.holds(few).is_err());
         let again = history.holds(&shortened).unwrap_err();
         drop(std::panic::take_hook());
         let (assignor, eager) = (history.assignor, history.eager);
