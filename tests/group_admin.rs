@@ -1,47 +1,17 @@
 //! Groups from outside: what there are, how far they are, and moving them while nobody reads.
 
+#[path = "common/groups.rs"]
+mod groups;
+
 use std::time::Duration;
 
 use thalweg::testing::{Survives, TestLog};
-use thalweg::{
-    Consumer, ConsumerGroup, Durability, Error, Offset, Position, Positions, StartFrom,
-    TopicConfig, TopicPartition,
-};
+use thalweg::{Consumer, Error, Offset, Position, StartFrom};
 
-const NOW: Duration = Duration::ZERO;
-
-fn log_with(partitions: u32, records: u64) -> TestLog {
-    let test = TestLog::new();
-    let config = TopicConfig::new()
-        .partitions(partitions)
-        .durability(Durability::Process);
-    let topic = test.log().create_topic("orders", config).unwrap();
-    for n in 0..records {
-        let partition = topic.partition((n % u64::from(partitions)) as u32).unwrap();
-        partition.append(("", &n.to_string())).unwrap();
-    }
-    test
-}
-
-fn group(test: &TestLog) -> ConsumerGroup {
-    test.log().group("g")
-}
+use groups::{at, group, log_with, next, poll};
 
 fn join(test: &TestLog) -> Consumer {
     group(test).subscribe(["orders"]).join().unwrap()
-}
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new("orders", partition)
-}
-
-fn poll(consumer: &mut Consumer) -> usize {
-    consumer.poll(NOW).unwrap().len()
-}
-
-fn next(of: &[(u32, u64)]) -> Positions {
-    let position = |&(partition, offset): &(u32, u64)| at(partition).at(Offset::new(offset));
-    of.iter().map(position).collect()
 }
 
 /// The group's commits, as partition and offset.
@@ -146,7 +116,7 @@ fn positions_are_set_and_reset_only_while_nobody_is_a_member() {
     assert_eq!(committed(&test), [(0, 3), (1, 5)], "all or none");
 
     let mut member = join(&test);
-    assert_eq!(poll(&mut member), 2);
+    assert_eq!(poll(&mut member).len(), 2);
     let refused = group(&test).reset(StartFrom::Earliest);
     assert!(matches!(
         refused,
@@ -201,7 +171,7 @@ fn a_group_of_closed_static_members_is_not_empty_until_their_time_is_over() {
 fn a_deleted_group_is_forgotten_for_good() {
     let test = log_with(2, 4);
     let mut member = join(&test);
-    assert_eq!(poll(&mut member), 4);
+    assert_eq!(poll(&mut member).len(), 4);
     member.commit().unwrap();
     let refused = test.log().delete_group("g");
     assert!(matches!(
@@ -222,5 +192,5 @@ fn a_deleted_group_is_forgotten_for_good() {
     assert_eq!(test.log().groups().unwrap().len(), 1);
     test.crash(Survives::SyncedOnly).unwrap();
     assert!(committed(&test).is_empty());
-    assert_eq!(poll(&mut join(&test)), 4, "it begins anew");
+    assert_eq!(poll(&mut join(&test)).len(), 4, "it begins anew");
 }

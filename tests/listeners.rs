@@ -1,15 +1,17 @@
 //! What a listener is told when partitions come and go, and what it may do then.
 
+#[path = "common/groups.rs"]
+mod groups;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thalweg::testing::TestLog;
 use thalweg::{
-    BoxError, Consumer, ConsumerGroup, Durability, Error, FencedBy, Offset, Positions, Rebalance,
-    RebalanceListener, TopicConfig, TopicPartition,
+    BoxError, Consumer, Error, FencedBy, Offset, Rebalance, RebalanceListener, TopicPartition,
 };
 
-const NOW: Duration = Duration::ZERO;
+use groups::{NOW, at, group, log_with, make, next, poll};
 
 /// Writes down what it is told, and does what a test wants.
 #[derive(Clone, Default)]
@@ -83,47 +85,9 @@ impl RebalanceListener for Told {
     }
 }
 
-fn log_with(partitions: u32, records: u64) -> TestLog {
-    let test = TestLog::new();
-    make(&test, "orders", partitions, records);
-    test
-}
-
-fn make(test: &TestLog, topic: &str, partitions: u32, records: u64) {
-    let config = TopicConfig::new()
-        .partitions(partitions)
-        .durability(Durability::Process);
-    let topic = test.log().create_topic(topic, config).unwrap();
-    for n in 0..records {
-        let partition = topic.partition((n % u64::from(partitions)) as u32).unwrap();
-        partition.append(("", &n.to_string())).unwrap();
-    }
-}
-
-fn group(test: &TestLog) -> ConsumerGroup {
-    test.log().group("g")
-}
-
 fn join(test: &TestLog, told: &Told) -> Consumer {
     let builder = group(test).subscribe(["orders"]);
     builder.listener(told.clone()).join().unwrap()
-}
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new("orders", partition)
-}
-
-fn poll(consumer: &mut Consumer) -> Vec<(u32, u64)> {
-    let batch = consumer.poll(NOW).unwrap();
-    let seen = batch.iter();
-    seen.map(|entry| (entry.partition().get(), entry.offset().get()))
-        .collect()
-}
-
-fn next(of: &[(u32, u64)]) -> Positions {
-    of.iter()
-        .map(|&(partition, offset)| at(partition).at(Offset::new(offset)))
-        .collect()
 }
 
 #[test]

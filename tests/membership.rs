@@ -1,39 +1,21 @@
 //! Being a member and not being one any more: silence, static members, removal, leaving and coming back.
 
+#[path = "common/groups.rs"]
+mod groups;
+
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use thalweg::testing::TestLog;
 use thalweg::{
-    Consumer, ConsumerBuilder, ConsumerGroup, Durability, Error, FencedBy, Offset, Position,
-    Positions, StartFrom, TopicConfig, TopicPartition, assignor,
+    Consumer, ConsumerBuilder, Error, FencedBy, Offset, Position, StartFrom, TopicConfig,
+    TopicPartition, assignor,
 };
 
-const NOW: Duration = Duration::ZERO;
+use groups::{NOW, append, at, group, log_with, next, owned, poll, settle};
+
 const SECOND: Duration = Duration::from_secs(1);
-
-fn log_with(partitions: u32, records: u64) -> TestLog {
-    let test = TestLog::new();
-    let config = TopicConfig::new()
-        .partitions(partitions)
-        .durability(Durability::Process);
-    test.log().create_topic("orders", config).unwrap();
-    append(&test, partitions, records);
-    test
-}
-
-fn append(test: &TestLog, partitions: u32, records: u64) {
-    let topic = test.log().topic("orders").unwrap();
-    for n in 0..records {
-        let partition = topic.partition((n % u64::from(partitions)) as u32).unwrap();
-        partition.append(("", &n.to_string())).unwrap();
-    }
-}
-
-fn group(test: &TestLog) -> ConsumerGroup {
-    test.log().group("g")
-}
 
 fn orders(test: &TestLog) -> ConsumerBuilder {
     group(test).subscribe(["orders"])
@@ -41,35 +23,6 @@ fn orders(test: &TestLog) -> ConsumerBuilder {
 
 fn named(test: &TestLog, id: &str) -> Consumer {
     orders(test).instance_id(id).join().unwrap()
-}
-
-fn at(partition: u32) -> TopicPartition {
-    TopicPartition::new("orders", partition)
-}
-
-fn poll(consumer: &mut Consumer) -> Vec<(u32, u64)> {
-    let batch = consumer.poll(NOW).unwrap();
-    let seen = batch.iter();
-    seen.map(|entry| (entry.partition().get(), entry.offset().get()))
-        .collect()
-}
-
-fn owned(consumer: &Consumer) -> Vec<u32> {
-    let owned = consumer.assignment();
-    owned.iter().map(|at| at.partition().get()).collect()
-}
-
-fn settle(members: &mut [&mut Consumer]) {
-    for _ in 0..2 {
-        for member in members.iter_mut() {
-            let _ = member.poll(NOW).unwrap();
-        }
-    }
-}
-
-fn next(of: &[(u32, u64)]) -> Positions {
-    let position = |&(partition, offset): &(u32, u64)| at(partition).at(Offset::new(offset));
-    of.iter().map(position).collect()
 }
 
 fn why<T: std::fmt::Debug>(result: Result<T, Error>) -> FencedBy {
@@ -126,7 +79,7 @@ fn a_lone_member_that_was_silent_is_shut_out_too_and_comes_back_where_it_committ
 fn a_lone_member_that_was_shut_out_skips_nothing() {
     let test = log_with(1, 3);
     let mut lone = orders(&test).start_from(StartFrom::Latest).join().unwrap();
-    append(&test, 1, 2);
+    append(&test, "orders", 2);
     assert_eq!(poll(&mut lone), [(0, 3), (0, 4)]);
     test.fence(&lone);
     assert!(lone.commit().is_err());
@@ -157,7 +110,7 @@ fn waiting_for_a_poll_is_no_silence() {
         test.advance(299 * SECOND);
         poll(&mut other);
         assert!(owned(&other).is_empty());
-        append(&test, 1, 1);
+        append(&test, "orders", 1);
         assert!(ready.as_mut().poll(&mut task).is_ready());
     }
     assert_eq!(poll(&mut waiter), [(0, 0)]);
@@ -418,7 +371,7 @@ fn b44_a_pause_lasts_as_long_as_the_partition_is_owned() {
     settle(&mut [&mut b, &mut a]);
     assert_eq!(a.paused(), [at(0)]);
     assert!(b.paused().is_empty());
-    append(&test, 2, 2);
+    append(&test, "orders", 2);
     assert_eq!(poll(&mut a), []);
     assert_eq!(poll(&mut b).len(), 1);
     assert!(matches!(
