@@ -10,7 +10,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use thalweg::{
-    Durability, EntryRef, Error, Log, Offset, Partition, Positions, Record, Topic, TopicConfig,
+    Durability, EntryRef, Error, Log, Maintenance, Offset, Partition, Positions, Record, Topic,
+    TopicConfig,
 };
 
 /// The system's allocator, counting for each thread.
@@ -18,33 +19,42 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// What this thread asked for, less what it gave back.
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-fn count() {
+fn count(bytes: usize) {
     ALLOCATIONS.with(|n| n.set(n.get() + 1));
+    hold(bytes as i64);
+}
+
+fn hold(bytes: i64) {
+    let _ = HELD.try_with(|n| n.set(n.get() + bytes)); // a thread that ends gives back more than it counts
 }
 
 // SAFETY: every call is passed on unchanged to the system's allocator; counting touches a plain cell and allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promises are those that are asked for here.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, len: usize) -> *mut u8 {
-        count();
+        count(len);
+        hold(-(layout.size() as i64));
         // SAFETY: as above.
         unsafe { System.realloc(at, layout, len) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        hold(-(layout.size() as i64));
         // SAFETY: as above.
         unsafe { System.dealloc(at, layout) }
     }
@@ -226,4 +236,50 @@ fn a_commit_allocates_nothing() {
         .collect();
     let found = calls_that_allocate(|n| consumer.commit_at(&positions[n % 100]).unwrap());
     assert!(found <= ALLOWED, "{found} of {CALLS}");
+}
+
+/// Many segments on a real disk, and a member that reads one batch for every two hundred that are written: what it holds does not
+/// grow with what it has not read, and nobody waits for it.
+#[test]
+fn f115_a_consumer_that_falls_behind_without_end_holds_no_more_memory_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Log::builder().maintenance(Maintenance::Manual);
+    let log = builder.open(dir.path().join("log")).unwrap();
+    let config = TopicConfig::new()
+        .partitions(2)
+        .durability(Durability::Process)
+        .segment_bytes(256 << 10);
+    let topic = log.create_topic("orders", config).unwrap();
+    let mut slow = log.group("g").subscribe(["orders"]).join().unwrap();
+    let value = "x".repeat(1000);
+    let write = |batches: u32| {
+        for n in 0..batches {
+            let partition = topic.partition(n % 2).unwrap();
+            partition
+                .append_all((0..10).map(|_| Record::keyless(&value)))
+                .unwrap();
+        }
+    };
+    let mut read = 0;
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        write(200); // 2 MB
+        let batch = slow.poll(Duration::ZERO).unwrap();
+        read += batch.len();
+        slow.commit().unwrap();
+        drop(batch);
+        held.push(HELD.with(Cell::get));
+    }
+    let behind: u64 = slow.assignment().iter().filter_map(|at| slow.lag(at)).sum();
+    assert!(
+        behind > 25_000 && read == 20 * 500,
+        "{behind} behind {read}"
+    );
+    // 40 MB were written, and 30 MB not read. Per segment there is a little to know: its name, its size, its index.
+    let (early, late) = (held[4], held[19]);
+    println!("held {early} bytes after 10 MB, {late} after 40 MB");
+    assert!(late - early < 300_000, "{held:?}");
+    // Stopped altogether it holds nothing more either, and those who write do not wait.
+    write(1000);
+    assert!(HELD.with(Cell::get) - late < 300_000);
 }
