@@ -1,12 +1,15 @@
-//! Reported cases of others as scenarios of this crate: offsets and commits (B23–B37), members (B41–B47), fairness (B101), and
-//! what a log in memory owes to tests (B104, B105).
+//! Reported cases of others as scenarios of this crate: offsets and commits (B23–B37), members (B41–B47), what goes to other
+//! threads (B92), fairness (B101), and what a log in memory owes to tests (B104, B105).
 //!
-//! Not here, for want of what they are about: B24 and B35 (auto commit, transactions), B28, B39, B40, B44 and B45 (listeners,
-//! fencing, pausing), B30 (retention), B36 (offsets that expire), B43 (assignors other than ranges).
+//! Not here, for want of what they are about: B35 (transactions), B30 (retention), B36 (offsets that expire). B24, B28, B39, B40,
+//! B44 and B45 are in `membership` and `listeners`.
 
 mod backends;
+mod committing;
+mod conformance;
 mod members;
 mod offsets;
+mod sharing;
 
 use std::time::Duration;
 
