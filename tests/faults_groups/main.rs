@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod assignors;
 mod callbacks;
 mod closing;
 mod commits;
@@ -15,6 +16,7 @@ mod dropping;
 mod entries;
 mod panics;
 mod tasks;
+mod wakers;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,0 +1,111 @@
+//! F107 for wakers: an executor may run a task at once, on the thread that wakes it. Whatever woke it holds no lock over it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+
+use thalweg::testing::{Call, TestLog};
+use thalweg::{Consumer, Durability, Error, Log, TopicConfig};
+
+use super::{NOW, SECOND, in_time, join, make, settle};
+
+/// Does something when it is woken, once.
+struct Task {
+    log: Log,
+    deed: &'static str,
+    other: Mutex<Option<Consumer>>,
+    done: AtomicBool,
+}
+
+const DEEDS: [&str; 7] = [
+    "append", "roll", "read", "join", "commit", "topic", "describe",
+];
+
+impl Task {
+    fn act(&self) -> Result<(), Error> {
+        let topic = self.log.topic("t")?;
+        match self.deed {
+            "append" => match topic.append(("", "from the waker")) {
+                Err(Error::Poisoned { .. }) => Ok(()), // it is what it was woken for
+                appended => appended.map(drop),
+            },
+            "roll" => match topic.partition(0)?.roll() {
+                Err(Error::Poisoned { .. }) => Ok(()),
+                rolled => rolled,
+            },
+            "read" => topic
+                .partition(0)?
+                .entries(..)
+                .try_for_each(|of| of.map(drop)),
+            "join" => {
+                let mut member = self.log.group("g").subscribe(["t"]).join()?;
+                member.poll(NOW).map(drop)
+            }
+            "commit" => self.other.lock().unwrap().as_mut().unwrap().commit(),
+            "topic" => self.log.create_topic("new", TopicConfig::new()).map(drop),
+            _ => self.log.group("g").describe().map(drop),
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.done.swap(true, Ordering::SeqCst) {
+            self.act().unwrap();
+        }
+    }
+}
+
+/// A member sleeps as a task that does this deed when it is woken; then it is woken so.
+fn story(level: Durability, wakes: &str, deed: &'static str) {
+    let test = TestLog::new();
+    let log = test.log();
+    let config = TopicConfig::new().partitions(1).durability(level);
+    let topic = log.create_topic("t", config).unwrap();
+    topic.append(("", "x")).unwrap();
+    let mut stranger = log.group("h").subscribe(["t"]).join().unwrap();
+    let _ = stranger.poll(NOW).unwrap();
+    let (mut consumer, mut second) = (join(&log), join(&log));
+    settle(&mut [&mut consumer, &mut second], 1);
+    let id = second.membership().member().to_owned();
+    let handle = consumer.wake_handle();
+    let task = Arc::new(Task {
+        log: log.clone(),
+        deed,
+        other: Mutex::new(Some(stranger)),
+        done: AtomicBool::new(false),
+    });
+    let waker = Waker::from(Arc::clone(&task));
+    let mut ready = pin!(consumer.ready());
+    let slept = ready.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(slept.is_pending());
+    match wakes {
+        "append" => drop(topic.append(("", "y")).unwrap()),
+        "failed sync" => {
+            test.fail_next(Call::Sync, std::io::ErrorKind::Other);
+            let _ = topic.append(("", "y"));
+            let _ = log.sync();
+        }
+        "topic" => drop(make(&log, "u", 1, 0)),
+        "join" => drop(join(&log)),
+        "rebalance" => second.rebalance().unwrap(),
+        "remove" => log.group("g").remove_member(&id).unwrap(),
+        "clock" => test.advance(SECOND),
+        "leave" => second.leave().unwrap(),
+        _ => handle.wake(),
+    }
+    assert!(task.done.load(Ordering::SeqCst), "it was not woken");
+}
+
+#[test]
+fn f107_a_task_that_members_wake_may_run_at_once() {
+    let wakers = ["join", "leave", "rebalance", "remove", "handle", "clock"];
+    for wakes in wakers {
+        for deed in DEEDS {
+            let what = format!("{deed} when woken by {wakes}");
+            in_time(&what, move || story(Durability::Process, wakes, deed));
+        }
+    }
+}
