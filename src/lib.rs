@@ -109,6 +109,7 @@ mod error;
 mod offset;
 mod record;
 mod sleepers;
+mod sync;
 
 mod format;
 mod io;

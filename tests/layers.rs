@@ -20,7 +20,7 @@ use source::{Source, gated_by_test, gated_by_testing};
 /// above it, neighbours in one layer do not know each other.
 const LAYERS: [&[&str]; 7] = [
     &[
-        "planted", "varint", "error", "offset", "record", "entry", "clock", "sleepers",
+        "planted", "varint", "error", "offset", "record", "entry", "clock", "sleepers", "sync",
     ],
     &["format", "io"],
     &["segment", "slotted"],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 
 /// Wakes a `poll` or `next_batch` from any thread. Sticky: if nothing waits now, the next call ends at once.
 ///

@@ -1,13 +1,12 @@
 //! Whether a member still is one: the little that its own calls and those who may fence it share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::consumer::wake::Parker;
 use crate::error::FencedBy;
+use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
 /// After so long a member that was just committing is looked at again.
 const AGAIN: Duration = Duration::from_secs(1);

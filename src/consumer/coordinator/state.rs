@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::aftermath::Aftermath;
@@ -11,6 +10,7 @@ use super::{Joining, Limits, Protocol};
 use crate::error::{Error, FencedBy, Result};
 use crate::log::PartitionKey;
 use crate::offset::{Offset, TopicPartition};
+use crate::sync::thread::ThreadId;
 
 /// One group. What changes it tells the members that have to look at it.
 pub(super) struct State {

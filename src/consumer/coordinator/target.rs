@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use super::Group;
@@ -11,6 +10,7 @@ use crate::consumer::assignor::{Assignor, Member, TopicSize, validate};
 use crate::error::{Error, Result};
 use crate::log::PartitionKey;
 use crate::offset::{PartitionId, TopicPartition};
+use crate::sync::thread;
 
 /// What an assignor needs to know, as it was at one moment.
 struct Question {

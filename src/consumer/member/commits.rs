@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
-
 use super::{Member, Role};
 use crate::consumer::coordinator::{Gate, Groups};
 use crate::consumer::source::{Source, check_next};
 use crate::error::{FencedBy, Result};
 use crate::log::Commit;
 use crate::offset::{Position, Positions};
+use crate::sync::MutexGuard;
 
 /// Commits that a poll makes when their time has come.
 pub(super) struct Automatic {
