@@ -186,6 +186,9 @@ impl Groups {
         let done = what(&mut state);
         group.set_due(&mut state, now);
         after.take(&mut state);
+        if state.members.is_empty() {
+            after.outlive(state.protocol.take()); // it may end with its group
+        }
         self.forget_if_empty(group, &state);
         done
     }

@@ -123,15 +123,16 @@ impl Source {
             _ if self.paused => false,
             State::Halted { .. } | State::NoPosition { told: true } => false,
             State::NoPosition { told: false } => true,
-            State::Reading => !self.cursor.is_at_end(),
+            // (One that may be deleted gives nothing, and wakes who waits when that is known.)
+            State::Reading => !self.cursor.is_at_end() && !self.partition.is_gone(),
         }
     }
 
-    /// Where this poll began to read, or the position if it did not.
-    pub(super) fn position_before(&self, poll: u64) -> Option<Offset> {
+    /// The position, or where this poll began to read, if it did.
+    pub(super) fn position_before(&self, poll: Option<u64>) -> Option<Offset> {
         let position = self.position()?;
         let (read, from) = self.batch;
-        Some(if read == poll { from } else { position })
+        Some(if poll == Some(read) { from } else { position })
     }
 
     pub(super) fn position(&self) -> Option<Offset> {

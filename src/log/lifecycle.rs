@@ -118,9 +118,11 @@ impl Inner {
         let deleted = self.decide_deletion(name, core.as_deref());
         // Nothing is locked any more: what is woken is foreign code.
         let partitions = core.iter().flat_map(|core| core.partitions.iter());
+        if deleted.is_ok() {
+            self.changed();
+        }
         partitions.for_each(Partition::wake_sleepers);
         deleted?;
-        self.changed();
         // What cannot be done now is done at the next opening: the topic is gone all the same.
         let _ = self.finish_deletions();
         Ok(())

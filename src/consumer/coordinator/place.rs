@@ -169,12 +169,17 @@ impl Place {
 
     /// What this member should read now.
     pub(in crate::consumer) fn target(&self, now: Duration) -> Result<Found> {
-        let version = self.version(); // before the look: what changes during it is looked at again
-        if !self.group.settle(now)? {
-            return Ok(Found::PutOff { version });
-        }
-        let version = self.version();
-        let state = self.group.state.lock();
+        let state = loop {
+            let version = self.version(); // before the look: what changes during it is looked at again
+            if !self.group.settle(now)? {
+                return Ok(Found::PutOff { version });
+            }
+            let state = self.group.state.lock();
+            if state.epoch == state.settled || state.members.is_empty() {
+                break state;
+            } // else something has changed in between
+        };
+        let version = self.version(); // what changes is told behind the lock
         let Some(seat) = state.members.get(&self.id) else {
             return Ok(Found::ShutOut);
         };
@@ -192,14 +197,14 @@ impl Place {
             return;
         }
         self.group.change(|state| {
-            for key in keys {
-                let own = |owner: &Owner| owner.member == self.id;
-                if state.owners.get(key).is_some_and(own) {
-                    state.owners.remove(key);
-                }
-            }
+            state.disown_these(&self.id, keys);
             state.tell_of(keys);
         });
+    }
+
+    /// It could not read these, which it should and has just taken. Nobody else waits for them.
+    pub(in crate::consumer) fn put_back(&self, keys: &[PartitionKey]) {
+        self.group.state.lock().disown_these(&self.id, keys);
     }
 
     /// It has given up everything, for the target of this generation.
@@ -249,7 +254,8 @@ impl Place {
     /// These topics came, went or changed, unless another member has said so.
     pub(in crate::consumer) fn changed(&self, look: Look) {
         self.group.change(|state| {
-            if !state.is_outdated(&look) && state.take_in(look) {
+            let is_in = state.members.contains_key(&self.id); // else nobody may want these topics
+            if is_in && !state.is_outdated(&look) && state.take_in(look) {
                 state.change();
             }
         });
@@ -261,9 +267,9 @@ impl Place {
             if state.is_outdated(&look) {
                 return false;
             }
-            state.take_in(look);
             if let Some(seat) = state.members.get_mut(&self.id) {
                 let old = std::mem::replace(&mut seat.topics, topics.into());
+                state.take_in(look);
                 state.want(topics);
                 state.want_no_longer(&old);
                 state.change();

@@ -166,7 +166,7 @@ impl State {
         {
             return Err(other_protocol(protocol));
         }
-        self.take_in(look); // before it is a member: topics that others wait for are not begun where it wants to
+        let news = self.take_in(look); // before it is a member: topics that others wait for are not begun where it wants to
         self.joined += 1;
         let client = joining.instance.unwrap_or(joining.client);
         let id: Arc<str> = format!("{client}-{:010}", self.joined).into();
@@ -182,7 +182,7 @@ impl State {
             gave_up: 0,
         };
         let agreed = self.protocol.as_ref();
-        let mut same = agreed.is_some_and(|known| known.agrees(joining.protocol));
+        let mut same = !news && agreed.is_some_and(|known| known.agrees(joining.protocol));
         if alone {
             let old = self.protocol.replace(joining.protocol.clone());
             self.after.outlive(old);
@@ -195,8 +195,8 @@ impl State {
             self.put_off(joining.limits, now);
         }
         self.members.insert(Arc::clone(&id), seat);
-        if !same {
-            self.change();
+        if !same || self.epoch != self.settled {
+            self.change(); // a question that is out names the member that it replaced
         }
         Ok(Some((id, standing)))
     }
@@ -272,8 +272,20 @@ impl State {
         self.tell_of(&freed);
     }
 
+    pub(super) fn disown_these(&mut self, id: &str, keys: &[PartitionKey]) {
+        for key in keys {
+            if self.owners.get(key).is_some_and(|of| *of.member == *id) {
+                self.owners.remove(key);
+            }
+        }
+    }
+
     /// Shuts out who was silent for too long, and gives up places that were kept long enough.
     pub(super) fn expire(&mut self, now: Duration) {
+        if self.not_before.is_some_and(|(at, _)| at <= now) {
+            self.not_before = None;
+            self.tell_all(); // the target that was put off is due
+        }
         let is_silent = |seat: &Seat| {
             let limit = seat.limits.poll_interval;
             seat.away.is_none() && seat.standing.fence_if_silent(now, limit)

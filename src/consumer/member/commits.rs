@@ -114,11 +114,10 @@ impl Member {
             return Ok(());
         };
         automatic.restart(now);
-        automatic.done = self.last_batch;
         let mut commits = Vec::new();
         let mut done = Vec::new();
         for (i, source) in self.sources.iter().enumerate().filter(|(_, of)| of.moved) {
-            let last = if unfinished { self.last_batch } else { 0 };
+            let last = unfinished.then_some(self.last_batch);
             let Some(next) = source.position_before(last) else {
                 continue;
             };
@@ -136,6 +135,9 @@ impl Member {
         self.store(commits.into_iter())?;
         for i in done {
             self.sources[i].moved = false;
+        }
+        if let Some(automatic) = &mut self.automatic {
+            automatic.done = self.last_batch.saturating_sub(u64::from(unfinished));
         }
         Ok(())
     }

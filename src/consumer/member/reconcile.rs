@@ -93,7 +93,6 @@ impl Member {
         };
         let mut result = Ok(());
         let mut looked = Vec::new();
-        // Those that it does not want any more too: they are not there, as far as this member can say.
         for name in &topics {
             match starts::look_later(&self.log, name) {
                 Ok(look) => looked.push(look),
@@ -189,7 +188,7 @@ impl Member {
         let mut keys = Vec::new();
         for source in gone {
             let key = source.partition().key();
-            if source.partition().is_gone() {
+            if source.partition().is_deleted() {
                 self.begun.remove(&key); // it never comes back
             }
             keys.push(key);
@@ -221,7 +220,7 @@ impl Member {
                 }
             }
         }
-        self.place()?.release(&failed);
+        self.place()?.put_back(&failed);
         self.sources.sort_by(|a, b| a.at().cmp(b.at()));
         added.sort();
         Ok((added, result))

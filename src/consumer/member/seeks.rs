@@ -74,7 +74,8 @@ impl Member {
 
     /// By hand: lets go of what was deleted.
     pub(super) fn let_go_of_deleted(&mut self) {
-        self.sources.retain(|source| !source.partition().is_gone());
+        self.sources
+            .retain(|source| !source.partition().is_deleted());
         self.turn = 0;
     }
 }

@@ -36,13 +36,13 @@ impl Member {
             if other {
                 waiting = self.waiting(); // it was shut out meanwhile, and is another member now
             }
-            if other || self.seen != seen {
-                continue; // partitions came or went: those that it reads now ring
-            }
             let now = clock.elapsed();
             let limit = deadline.map(|deadline| deadline.saturating_sub(now));
             if limit == Some(Duration::ZERO) {
                 return Ok(batch);
+            }
+            if other || self.seen != seen {
+                continue; // partitions came or went: those that it reads now ring
             }
             // On a clock that a test moves, its moves ring, and no real time counts.
             let limit = match moves {
