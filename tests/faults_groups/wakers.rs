@@ -109,3 +109,11 @@ fn f107_a_task_that_members_wake_may_run_at_once() {
         }
     }
 }
+
+#[test]
+fn f107_a_task_that_a_new_topic_wakes_may_run_at_once() {
+    for deed in DEEDS {
+        let what = format!("{deed} when woken by a new topic");
+        in_time(&what, move || story(Durability::Process, "topic", deed));
+    }
+}
