@@ -14,6 +14,7 @@ mod commits;
 mod crowds;
 mod dropping;
 mod entries;
+mod own_thread;
 mod panics;
 mod tasks;
 mod wakers;

@@ -109,3 +109,35 @@ fn f107_a_task_that_members_wake_may_run_at_once() {
         }
     }
 }
+
+#[test]
+fn f107_a_task_that_a_new_topic_wakes_may_run_at_once() {
+    for deed in DEEDS {
+        let what = format!("{deed} when woken by a new topic");
+        in_time(&what, move || story(Durability::Process, "topic", deed));
+    }
+}
+
+const LEVELS: [Durability; 2] = [Durability::Process, Durability::Power];
+
+#[test]
+#[ignore = "hangs: wakers of a partition are called under the lock of its writer"]
+fn f107_a_task_that_an_append_wakes_may_run_at_once() {
+    for level in LEVELS {
+        for deed in DEEDS {
+            let what = format!("{deed} when woken by an append at {level:?}");
+            in_time(&what, move || story(level, "append", deed));
+        }
+    }
+}
+
+#[test]
+#[ignore = "hangs: wakers of a partition are called under the lock of its writer"]
+fn f107_a_task_that_a_failed_sync_wakes_may_run_at_once() {
+    for level in LEVELS {
+        for deed in DEEDS {
+            let what = format!("{deed} when woken by a failed sync at {level:?}");
+            in_time(&what, move || story(level, "failed sync", deed));
+        }
+    }
+}

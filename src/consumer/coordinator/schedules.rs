@@ -6,6 +6,7 @@
 
 mod members;
 mod sleeping;
+mod told;
 
 use std::sync::Mutex as Plain;
 
