@@ -133,9 +133,14 @@ impl Running {
         }
         self.used = self.used.saturating_add(1);
         if self.used == WAITING {
-            self.through = self.sum();
-            self.used = 0;
+            self.sum_waiting();
         }
+    }
+
+    #[inline(never)]
+    fn sum_waiting(&mut self) {
+        self.through = self.sum();
+        self.used = 0;
     }
 
     /// What all batches so far add up to.

@@ -52,6 +52,11 @@ pub(crate) struct BatchHeader {
 
 impl BatchHeader {
     /// The header of a batch with this extension at the place that the seed stands for.
+    #[expect(
+        clippy::inline_always,
+        reason = "measured: the append of one record is bound by the lines of code that it fetches, and each call takes one or two more"
+    )]
+    #[inline(always)]
     pub(crate) fn encode(&self, ext: &[u8], seed: Seed) -> [u8; HEADER_LEN] {
         assert_eq!(
             usize::from(self.ext_len),

@@ -161,6 +161,14 @@ impl Partition {
     /// Waits for the level of what was written.
     #[inline]
     fn acknowledged(&self, after: &After) -> Result<()> {
+        match after {
+            After::Nothing => Ok(()),
+            After::Wait(_) | After::Bound(..) => self.wait_for_level(after),
+        }
+    }
+
+    #[cold]
+    fn wait_for_level(&self, after: &After) -> Result<()> {
         match *after {
             After::Nothing => Ok(()),
             After::Wait(mark) => self.inner.acknowledge(mark),

@@ -181,7 +181,7 @@ impl Settings {
         self.check_closely(record, topic)
     }
 
-    #[inline(never)]
+    #[cold]
     fn check_closely(&self, record: &Record<'_>, topic: &str) -> Result<()> {
         within(
             encoder::size_of(record),

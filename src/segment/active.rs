@@ -9,6 +9,7 @@ use super::{Ground, Seal, Segment, scan};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
 use crate::format::accumulator::{Accumulator, Running};
+use crate::format::batch::BatchHeader;
 use crate::format::encoder::Encoder;
 use crate::format::footer::Footer;
 use crate::format::names;
@@ -147,13 +148,19 @@ impl ActiveSegment {
             .indexed_at
             .is_none_or(|at| self.len - at >= u64::from(index_every))
         {
-            self.indexed_at = Some(self.len);
-            self.segment
-                .note_place(scan::place(batch, self.len, self.accumulator.times()));
+            self.note_place(batch);
         }
         self.len += batch.total_len();
         self.next =
             self.segment.base() + u64::from(batch.base_delta) + u64::from(batch.last_delta) + 1;
+    }
+
+    /// An index entry for the batch that begins at the end.
+    #[inline(never)]
+    fn note_place(&mut self, batch: &BatchHeader) {
+        self.indexed_at = Some(self.len);
+        let place = scan::place(batch, self.len, self.accumulator.times());
+        self.segment.note_place(place);
     }
 
     /// Ends the segment: (1) footer, (2) sync. The next one begins at `next_base`.
