@@ -107,6 +107,7 @@ impl Inner {
 
     pub(super) fn changed(&self) {
         self.changes.publish(self.changes.end().get() + 1);
+        self.changes.wake();
     }
 
     /// Everything written before this call survives a power loss after it. The ledger last: a commit that is durable

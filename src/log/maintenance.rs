@@ -82,14 +82,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends the thread and waits for it; what it was asked for and did not do yet is left to the caller.
+    /// Ends the thread and waits for it, if it is not the caller (a task that it woke may drop the last handle); what it was asked
+    /// for and did not do yet is left to the caller.
     pub(super) fn stop(&self) {
         let Some((bell, thread)) = self.running.lock().take() else {
             return;
         };
         // If it is gone already, there is nobody to tell.
         let _ = bell.send(Ring::Stop);
-        let _ = thread.join();
+        if thread.thread().id() != thread::current().id() {
+            let _ = thread.join();
+        }
     }
 
     /// In a forked child there is no thread to end.

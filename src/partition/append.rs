@@ -37,6 +37,18 @@ impl Partition {
     /// Encodes it under the lock, at the writer's own desk: it is soon done, and nothing that is shared with others is touched.
     #[inline]
     fn append_small(&self, record: &Record<'_>) -> Result<Offset> {
+        let written = self.write_small(record);
+        let (first, after) = self.woken(written)?; // the next one may write meanwhile, and while this one waits for its level
+        self.acknowledged(&after)?;
+        Ok(Offset::new(first))
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "measured: it is the body of `append_small`"
+    )]
+    #[inline(always)]
+    fn write_small(&self, record: &Record<'_>) -> Result<(u64, After)> {
         let inner = &*self.inner;
         let mut office = inner.writer.lock();
         let Office {
@@ -49,10 +61,7 @@ impl Partition {
         let encoded = encoder.single(record, settings.compression.codec());
         encoded.map_err(too_large)?;
         let first = inner.append_here(writer, encoder, settings)?;
-        let after = inner.after_append(writer, settings);
-        drop(office); // the next one may write while this one waits for its level
-        self.acknowledged(&after)?;
-        Ok(Offset::new(first))
+        Ok((first, inner.after_append(writer, settings)))
     }
 
     #[inline(never)]
@@ -119,6 +128,15 @@ impl Partition {
         settings.check_batch(encoder.body_len() as u64)
     }
 
+    /// Wakes readers, who may read what was written, or have an error to see. Not for what they may read only when it is synced.
+    #[inline]
+    fn woken<T>(&self, written: Result<(T, After)>) -> Result<(T, After)> {
+        if !matches!(written, Ok((_, After::Wait(_)))) {
+            self.inner.progress.wake();
+        }
+        written
+    }
+
     /// The whole way in: encode outside the lock, append under it, wait for the level outside it again.
     fn append_records(
         &self,
@@ -131,7 +149,7 @@ impl Partition {
         let mut encoder = inner.home.encoder();
         let written = self.write_batch(&mut encoder, &settings, expected, fill);
         inner.home.give_back(encoder);
-        let (offsets, after) = written?;
+        let (offsets, after) = self.woken(written)?;
         self.acknowledged(&after)?;
         Ok(offsets)
     }
@@ -183,10 +201,12 @@ impl Partition {
         expected: Option<Offset>,
     ) -> Result<Range<Offset>> {
         let inner = &*self.inner;
+        let woken = inner.progress.waking();
         let mut writer = inner.writer.lock();
         inner.make_ready(&mut writer)?;
         let mark = writer.mark();
         drop(writer);
+        drop(woken);
         let end = Offset::new(mark.end);
         match expected {
             Some(expected) if expected != end => {

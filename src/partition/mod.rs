@@ -222,6 +222,7 @@ impl Partition {
 
     /// Does what opening left to do: steps 9 to 14. A damaged partition stays as it is.
     pub(crate) fn finish_recovery(&self) -> Result<()> {
+        let _woken = self.inner.progress.waking();
         let mut writer = self.inner.writer.lock();
         if matches!(writer.health, Health::Sound) {
             self.inner.finish_work(&mut writer)
@@ -237,6 +238,7 @@ impl Partition {
 
     /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
     pub(crate) fn close(&self) -> Result<bool> {
+        let _woken = self.inner.progress.waking();
         let _alone = self.inner.pass.lock();
         let mut writer = self.inner.writer.lock();
         match &writer.health {
@@ -319,6 +321,7 @@ impl Partition {
     /// As [`append`](Partition::append).
     pub fn roll(&self) -> Result<()> {
         let inner = &*self.inner;
+        let _woken = inner.progress.waking();
         let mut writer = inner.writer.lock();
         inner.make_ready(&mut writer)?;
         if writer.active().is_none_or(ActiveSegment::is_empty) {
@@ -350,6 +353,7 @@ impl Partition {
     pub fn recover(&self) -> Result<RecoveryReport> {
         let inner = &*self.inner;
         let mut report = RecoveryReport::default();
+        let _woken = inner.progress.waking();
         let _alone = inner.pass.lock();
         let mut writer = inner.writer.lock();
         inner.check_there()?; // under the lock: who closes the log, or deletes the topic, takes it too

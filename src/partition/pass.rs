@@ -51,7 +51,10 @@ impl Partition {
     pub(crate) fn begin_pass(&self) -> Result<Pass<'_>> {
         let inner = &*self.inner;
         let alone = inner.pass.lock();
-        inner.make_ready(&mut inner.writer.lock())?;
+        {
+            let _woken = inner.progress.waking();
+            inner.make_ready(&mut inner.writer.lock())?;
+        }
         Ok(Pass {
             inner,
             _alone: alone,
@@ -211,6 +214,7 @@ impl Pass<'_> {
 
     /// What has failed may be on the medium or not, so nothing more is promised here until recovery.
     fn stop(&self, cause: Error) -> Error {
+        let _woken = self.inner.progress.waking();
         let mut writer = self.inner.writer.lock();
         self.inner.stop(&mut writer, Arc::new(cause))
     }

@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     end: AtomicU64,
     /// Records below it are synced in the partition's own files.
     durable: AtomicU64,
+    /// How often there was an error to see.
+    errors: AtomicU64,
     sleepers: Arc<Sleepers>,
 }
 
@@ -26,6 +28,7 @@ impl Progress {
         Progress {
             end: AtomicU64::new(end),
             durable: AtomicU64::new(durable),
+            errors: AtomicU64::new(0),
             sleepers: Arc::default(),
         }
     }
@@ -44,20 +47,55 @@ impl Progress {
         self.durable.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Makes everything below `end` visible and wakes who waits for it. The end never goes back.
+    /// Makes everything below `end` visible. The end never goes back. Who waits for it is to be [woken](Self::wake).
     pub(crate) fn publish(&self, end: u64) {
         self.end.fetch_max(end, Ordering::SeqCst); // as `wake_if_any` asks
+    }
+
+    /// Wakes who waits here: something was published, or there is an error to see. Not under any lock: a waker is foreign code,
+    /// and may write to the very partition that it waits for.
+    #[inline]
+    pub(crate) fn wake(&self) {
         self.sleepers.wake_if_any();
     }
 
-    /// Wakes everybody, though nothing was published: there is an error to see.
-    pub(crate) fn wake_all(&self) {
-        self.sleepers.wake_all();
+    /// There is an error to see, where nothing was published. Who waits is to be woken.
+    #[cold]
+    pub(crate) fn failed(&self) {
+        self.errors.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Wakes when it is dropped, if there was something to wake for meanwhile: goes before the lock.
+    pub(crate) fn waking(&self) -> Waking<'_> {
+        Waking {
+            progress: self,
+            before: self.state(),
+        }
+    }
+
+    fn state(&self) -> (u64, u64) {
+        let errors = self.errors.load(Ordering::SeqCst);
+        (self.end.load(Ordering::SeqCst), errors)
     }
 
     /// Registers a waker for the next progress. Look at the end again afterwards, before sleeping.
     pub(crate) fn watch(&self, waker: &Waker) -> Watch {
         self.sleepers.watch(waker)
+    }
+}
+
+/// See [`Progress::waking`].
+#[must_use = "it wakes when it is dropped"]
+pub(crate) struct Waking<'p> {
+    progress: &'p Progress,
+    before: (u64, u64),
+}
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        if self.progress.state() != self.before {
+            self.progress.wake();
+        }
     }
 }
 
@@ -85,7 +123,9 @@ mod tests {
         let _first = progress.watch(&waker);
         let _second = progress.watch(&waker);
         progress.publish(3);
+        progress.wake();
         progress.publish(4);
+        progress.wake();
         assert_eq!(count.0.load(Ordering::SeqCst), 2);
         assert_eq!(progress.end(), Offset::new(4));
     }
@@ -96,6 +136,7 @@ mod tests {
         let count = Arc::new(Count::default());
         drop(progress.watch(&Waker::from(Arc::clone(&count))));
         progress.publish(5);
+        progress.wake();
         assert_eq!(count.0.load(Ordering::SeqCst), 0);
         assert_eq!(progress.end(), Offset::new(7));
     }

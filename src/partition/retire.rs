@@ -66,10 +66,11 @@ impl Partition {
 
     /// Wakes who sleeps here, to see that it is gone. Not done under any lock: a waker is foreign code.
     pub(crate) fn wake_sleepers(&self) {
-        self.inner.progress.wake_all();
+        self.inner.progress.wake();
     }
 
-    /// Refuses everything from now on; wake who sleeps here when nothing is locked. An append that is under way has been written; if it waits for a sync when the topic is
+    /// Refuses everything from now on; wake who sleeps here when nothing is locked. An append that is under way has been written;
+    /// if it waits for a sync when the topic is
     /// deleted, it is told that it is not known whether it will be there.
     pub(crate) fn retire(&self) -> Retired {
         let _writer = self.inner.writer.lock();

@@ -145,9 +145,11 @@ impl Inner {
             }
             let done = || self.progress.durable() >= mark.end || !self.is_alive(mark);
             if let Some(turn) = self.gate.turn_unless(done) {
+                let woken = self.progress.waking();
                 self.gate.gather();
                 let synced = self.sync_once();
                 drop(turn);
+                drop(woken); // who is woken may write here, and wait for its turn
                 synced?;
             }
         }
@@ -164,8 +166,10 @@ impl Inner {
                 return Ok(());
             }
             if let Some(turn) = self.gate.turn_unless(below) {
+                let woken = self.progress.waking();
                 let synced = self.sync_once();
                 drop(turn);
+                drop(woken);
                 synced?;
             }
         }
@@ -292,7 +296,7 @@ impl Inner {
     pub(crate) fn stop(&self, writer: &mut Writer, cause: Arc<Error>) -> Error {
         writer.health = Health::Poisoned(Arc::clone(&cause));
         self.home.evidence.doubt();
-        self.progress.wake_all();
+        self.progress.failed();
         Error::poisoned(Some(&self.place.at), cause)
     }
 
@@ -319,6 +323,7 @@ impl Inner {
     }
 
     fn sync_written(&self) -> Result<()> {
+        let woken = self.progress.waking();
         let mut writer = self.writer.lock();
         match &writer.health {
             Health::Damaged(_) => return Ok(()), // nothing was written to it
@@ -328,7 +333,7 @@ impl Inner {
             Health::Sound => self.finish_work(&mut writer)?,
         }
         let mark = writer.mark();
-        drop(writer);
+        drop((writer, woken));
         self.wait_durable(mark)
     }
 
@@ -374,6 +379,11 @@ impl Partition {
     /// all of them were tried.
     pub(crate) fn sync_many(partitions: &[Partition]) -> Result<()> {
         let mut result = Ok(());
+        // Dropped last: who is woken may write to any of them, and wait for a turn.
+        let woken: Vec<_> = partitions
+            .iter()
+            .map(|of| of.inner.progress.waking())
+            .collect();
         let (mut begun, mut busy) = (Vec::new(), Vec::new());
         for Partition { inner, .. } in partitions {
             let Some(turn) = inner.gate.try_turn() else {
@@ -403,6 +413,7 @@ impl Partition {
         for inner in busy {
             result = result.and(inner.sync_all());
         }
+        drop(woken);
         result
     }
 }

@@ -313,8 +313,8 @@ impl Inner {
             return error;
         }
         let cause = Arc::new(error);
+        self.progress.failed();
         writer.health = Health::Poisoned(Arc::clone(&cause));
-        self.progress.wake_all();
         Error::indeterminate(
             Some(&self.place.at),
             Error::poisoned(Some(&self.place.at), cause),

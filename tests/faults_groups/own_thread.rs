@@ -11,7 +11,6 @@ use super::{NOW, SECOND, in_time};
 /// A sync that fails on the thread of the log wakes those who wait for the partition, there. (If the task falls asleep too late
 /// for it, it is tried again with more time.)
 #[test]
-#[ignore = "hangs: wakers of a partition are called under the lock of its writer"]
 fn f108_the_log_may_be_dropped_by_its_own_thread() {
     for millis in [20, 100, 500, 2500] {
         let woken_by = in_time("own thread", move || drop_on_its_thread(millis));

@@ -121,7 +121,6 @@ fn f107_a_task_that_a_new_topic_wakes_may_run_at_once() {
 const LEVELS: [Durability; 2] = [Durability::Process, Durability::Power];
 
 #[test]
-#[ignore = "hangs: wakers of a partition are called under the lock of its writer"]
 fn f107_a_task_that_an_append_wakes_may_run_at_once() {
     for level in LEVELS {
         for deed in DEEDS {
@@ -132,7 +131,6 @@ fn f107_a_task_that_an_append_wakes_may_run_at_once() {
 }
 
 #[test]
-#[ignore = "hangs: wakers of a partition are called under the lock of its writer"]
 fn f107_a_task_that_a_failed_sync_wakes_may_run_at_once() {
     for level in LEVELS {
         for deed in DEEDS {
