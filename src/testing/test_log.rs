@@ -254,8 +254,9 @@ impl TestLog {
         let _ = self.log().do_what_is_due();
     }
 
-    /// The member is shut out, as if its poll interval had run out: its partitions go to the others in their polls, its next commit
-    /// is [`Error::Fenced`](crate::Error::Fenced), and its next poll tells its listener what was `lost` and joins again.
+    /// The member is shut out, as if its poll interval had run out: its partitions go to the others in their polls (those of a static
+    /// member rest until its `session_timeout` has passed), its next commit is [`Error::Fenced`](crate::Error::Fenced), and its next
+    /// poll tells its listener what was `lost` and joins again.
     ///
     /// ```
     /// use std::time::Duration;

@@ -151,11 +151,11 @@ fn come_and_go(log: &Log, n: u64, dice: &mut Dice) {
 
 /// Each waits as a task, registered before the append, and is told; then again before a roll.
 #[test]
-fn f117_one_append_wakes_a_thousand_tasks_and_so_it_does_across_a_roll() {
+fn f117_one_append_wakes_ten_thousand_tasks_and_so_it_does_across_a_roll() {
     within(LIMIT, "tasks", || {
         let log = Log::in_memory();
         let topic = make(&log, "t", 1, 0);
-        let mut members: Vec<Consumer> = (0..1000)
+        let mut members: Vec<Consumer> = (0..10_000)
             .map(|n| {
                 let builder = log.group(&format!("g{n}")).subscribe(["t"]);
                 builder.join().unwrap()
