@@ -53,6 +53,8 @@ pub(super) struct Group {
     name: Arc<str>,
     /// When somebody's time runs out, at the earliest, in nanoseconds of the clock.
     due: AtomicU64,
+    /// The same, as a member that waits must know it: not for its own sake, so never if it is alone.
+    due_to_others: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -162,6 +164,7 @@ impl Groups {
         let group = Arc::new(Group {
             name: Arc::clone(&name),
             due: AtomicU64::new(u64::MAX),
+            due_to_others: AtomicU64::new(u64::MAX),
             state: Mutex::new(State::after(self.generation, self.joined)),
         });
         self.by_name.insert(name, Arc::clone(&group));
@@ -212,7 +215,9 @@ impl Group {
 
     fn set_due(&self, state: &mut State, now: Duration) {
         let due = state.due(now).map_or(u64::MAX, nanos);
-        if due < self.due.swap(due, Ordering::Relaxed) {
+        self.due.store(due, Ordering::Relaxed);
+        let due = if state.is_alone() { u64::MAX } else { due };
+        if due < self.due_to_others.swap(due, Ordering::Relaxed) {
             state.ring_all(); // who sleeps does so for too long
         }
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{AtomicU64, Condvar, Mutex};
 
 /// Wakes a `poll` or `next_batch` from any thread. Sticky: if nothing waits now, the next call ends at once.
 ///
@@ -31,6 +32,7 @@ impl WakeHandle {
     pub fn wake(&self) {
         let task = {
             let mut state = self.parker.state.lock();
+            self.parker.called.store(1, Ordering::Release);
             state.woken = true;
             state.task.take()
         };
@@ -47,6 +49,8 @@ impl fmt::Debug for WakeHandle {
 /// Where one consumer's thread sleeps. As a [`Wake`] it is what partitions call when they made progress.
 #[derive(Default)]
 pub(crate) struct Parker {
+    /// 1: the user called `wake`, so it is worth asking `state`.
+    called: AtomicU64,
     state: Mutex<State>,
     bell: Condvar,
 }
@@ -64,7 +68,12 @@ struct State {
 impl Parker {
     /// Did the user call `wake`? Tells it once.
     pub(super) fn take_woken(&self) -> bool {
-        std::mem::take(&mut self.state.lock().woken)
+        if self.called.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let mut state = self.state.lock();
+        self.called.store(0, Ordering::Release);
+        std::mem::take(&mut state.woken)
     }
 
     /// Did the user call `wake`, and nothing has told it yet?

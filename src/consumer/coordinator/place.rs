@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::standing::{Beat, Gate, Standing};
@@ -102,7 +103,7 @@ impl Place {
 
     fn why_late(&self, now: Duration, limit: Duration) -> FencedBy {
         let gate = self.standing.hold();
-        let silent_for = gate.silence(now).unwrap_or(limit);
+        let silent_for = self.standing.silence(now).unwrap_or(limit);
         gate.fenced()
             .unwrap_or(FencedBy::PollInterval { limit, silent_for })
     }
@@ -117,7 +118,11 @@ impl Place {
         if planted!(OLD_GENERATION_COMMITS) {
             return Ok(gate);
         }
-        if gate.silence(now).is_some_and(|silent| silent >= limit) {
+        if self
+            .standing
+            .silence(now)
+            .is_some_and(|silent| silent >= limit)
+        {
             drop(gate);
             self.coordinator.sweep(&self.group, now);
             return Err(self.why_late(now, limit));
@@ -157,9 +162,10 @@ impl Place {
         self.standing.waits(waiting, now);
     }
 
-    /// When somebody's time runs out, at the earliest.
-    pub(in crate::consumer) fn due(&self) -> Duration {
-        Duration::from_nanos(self.group.due.load(std::sync::atomic::Ordering::Relaxed))
+    /// When the time of somebody else runs out, at the earliest, or that of a target that is put off.
+    pub(in crate::consumer) fn due(&self) -> Option<Duration> {
+        let due = self.group.due_to_others.load(Ordering::Relaxed);
+        (due != u64::MAX).then(|| Duration::from_nanos(due))
     }
 
     /// Has anything changed since [`Target::version`]?

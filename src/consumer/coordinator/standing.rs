@@ -11,21 +11,24 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard};
 /// After so long a member that was just committing is looked at again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// It waits within a poll: however long, that is no silence.
+const WAITING: u64 = u64::MAX;
+
 /// One member, as itself and the others see it.
 pub(in crate::consumer) struct Standing {
     /// Grows with everything that the member has to look at.
     version: AtomicU64,
     parker: Arc<Parker>,
+    /// When it last polled, in nanoseconds of the clock, or [`WAITING`]. Written by the member alone.
+    polled: AtomicU64,
+    /// 1: it was shut out, see [`Gate`]. So that a poll need not ask there.
+    out: AtomicU64,
     gate: Mutex<Gate>,
 }
 
 /// Held while a member stores a commit, so that nobody fences it meanwhile and hands its partitions on.
 pub(in crate::consumer) struct Gate {
     fenced: Option<FencedBy>,
-    /// When it last polled.
-    polled: Duration,
-    /// It is in a poll that waits: however long, that is no silence.
-    waiting: bool,
 }
 
 impl Standing {
@@ -33,11 +36,9 @@ impl Standing {
         Standing {
             version: AtomicU64::new(1),
             parker: Arc::clone(parker),
-            gate: Mutex::new(Gate {
-                fenced: None,
-                polled: now,
-                waiting: false,
-            }),
+            polled: AtomicU64::new(instant(now)),
+            out: AtomicU64::new(0),
+            gate: Mutex::new(Gate { fenced: None }),
         }
     }
 
@@ -55,25 +56,35 @@ impl Standing {
         &self.parker
     }
 
-    /// It polls.
+    /// It polls. (Who shuts it out at this very moment has not seen that; the next call then finds out.)
     pub(super) fn beat(&self, now: Duration, limit: Duration) -> Beat {
-        let mut gate = self.gate.lock();
-        if let Some(why) = gate.fenced {
+        if self.out.load(Ordering::Acquire) != 0
+            && let Some(why) = self.gate.lock().fenced
+        {
             return Beat::Fenced(why);
         }
-        let late = |silent: Duration| silent >= limit && !planted!(SILENT_NEVER_FENCED);
-        if gate.silence(now).is_some_and(late) {
-            return Beat::Late;
+        match self.silence(now) {
+            Some(silent) if silent >= limit && !planted!(SILENT_NEVER_FENCED) => Beat::Late,
+            Some(_) => {
+                self.polled.store(instant(now), Ordering::Release);
+                Beat::Alive
+            }
+            None => Beat::Alive,
         }
-        gate.polled = now;
-        Beat::Alive
     }
 
     /// It begins or ends to wait within a poll. Did it wait before?
     pub(super) fn waits(&self, waiting: bool, now: Duration) -> bool {
-        let mut gate = self.gate.lock();
-        gate.polled = gate.polled.max(now);
-        std::mem::replace(&mut gate.waiting, waiting)
+        let polled = if waiting { WAITING } else { instant(now) };
+        self.polled.swap(polled, Ordering::AcqRel) == WAITING
+    }
+
+    /// How long it has not polled; `None` while it waits in a poll.
+    pub(super) fn silence(&self, now: Duration) -> Option<Duration> {
+        match self.polled.load(Ordering::Acquire) {
+            WAITING => None,
+            polled => Some(now.saturating_sub(Duration::from_nanos(polled))),
+        }
     }
 
     /// Stays a member while what is returned is held.
@@ -85,7 +96,7 @@ impl Standing {
     pub(super) fn fence(&self, why: FencedBy) {
         let mut gate = self.gate.lock();
         if gate.fenced.is_none() || why == FencedBy::NewerInstance {
-            gate.fenced = Some(why);
+            self.shut_out(&mut gate, why);
         }
         drop(gate);
         self.tell();
@@ -96,13 +107,13 @@ impl Standing {
         let Some(mut gate) = self.gate.try_lock() else {
             return false;
         };
-        match gate.silence(now) {
+        match self.silence(now) {
             Some(silent_for)
                 if silent_for >= limit
                     && gate.fenced.is_none()
                     && !planted!(SILENT_NEVER_FENCED) =>
             {
-                gate.fenced = Some(FencedBy::PollInterval { limit, silent_for });
+                self.shut_out(&mut gate, FencedBy::PollInterval { limit, silent_for });
                 drop(gate);
                 self.tell();
                 true
@@ -113,12 +124,22 @@ impl Standing {
 
     /// When it will have been silent for so long, if it does not poll before.
     pub(super) fn silent_at(&self, now: Duration, limit: Duration) -> Duration {
+        let since = now.saturating_sub(self.silence(now).unwrap_or_default());
         match self.gate.try_lock() {
-            Some(gate) if gate.waiting => now.saturating_add(limit),
-            Some(gate) => gate.polled.saturating_add(limit),
+            Some(_) => since.saturating_add(limit),
             None => now.saturating_add(AGAIN.min(limit)),
         }
     }
+
+    fn shut_out(&self, gate: &mut Gate, why: FencedBy) {
+        gate.fenced = Some(why);
+        self.out.store(1, Ordering::Release);
+    }
+}
+
+/// Stops one short of [`WAITING`], after 584 years.
+fn instant(now: Duration) -> u64 {
+    super::nanos(now).min(WAITING - 1)
 }
 
 /// What [`Standing::beat`] found.
@@ -132,10 +153,5 @@ pub(super) enum Beat {
 impl Gate {
     pub(super) fn fenced(&self) -> Option<FencedBy> {
         self.fenced
-    }
-
-    /// How long it has not polled; `None` while it waits in a poll.
-    pub(super) fn silence(&self, now: Duration) -> Option<Duration> {
-        (!self.waiting).then(|| now.saturating_sub(self.polled))
     }
 }

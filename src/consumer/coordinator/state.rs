@@ -319,6 +319,11 @@ impl State {
         }
     }
 
+    /// There is one member, and nothing is put off: while it waits, no time runs out.
+    pub(super) fn is_alone(&self) -> bool {
+        self.members.len() <= 1 && self.not_before.is_none()
+    }
+
     /// When somebody's time runs out next, or a target is due.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         let seats = self.members.values().map(|seat| match seat.away {

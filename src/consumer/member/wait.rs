@@ -66,7 +66,7 @@ impl Member {
     /// How long until there is something to do that nobody rings for.
     fn until_due(&self, now: Duration, left: usize) -> Option<Duration> {
         let others = match &self.role {
-            Role::Member(place) => Some(place.due()),
+            Role::Member(place) => place.due(),
             Role::ByHand | Role::Out => None,
         };
         let own = self.automatic.as_ref().filter(|_| left == 0);
