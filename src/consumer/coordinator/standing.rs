@@ -13,16 +13,17 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// It waits within a poll: however long, that is no silence.
 const WAITING: u64 = u64::MAX;
+/// It was shut out; why, its [`Gate`] says.
+const OUT: u64 = u64::MAX - 1;
 
 /// One member, as itself and the others see it.
 pub(in crate::consumer) struct Standing {
     /// Grows with everything that the member has to look at.
     version: AtomicU64,
     parker: Arc<Parker>,
-    /// When it last polled, in nanoseconds of the clock, or [`WAITING`]. Written by the member alone.
+    /// When it last polled, in nanoseconds of the clock, or [`WAITING`], or [`OUT`] for good. Who shuts it out for its silence and
+    /// the member that polls at this very moment exchange it for what they saw, so that one of them finds out.
     polled: AtomicU64,
-    /// 1: it was shut out, see [`Gate`]. So that a poll need not ask there.
-    out: AtomicU64,
     gate: Mutex<Gate>,
 }
 
@@ -37,7 +38,6 @@ impl Standing {
             version: AtomicU64::new(1),
             parker: Arc::clone(parker),
             polled: AtomicU64::new(instant(now)),
-            out: AtomicU64::new(0),
             gate: Mutex::new(Gate { fenced: None }),
         }
     }
@@ -56,35 +56,34 @@ impl Standing {
         &self.parker
     }
 
-    /// It polls. (Who shuts it out at this very moment has not seen that; the next call then finds out.)
+    /// It polls.
     pub(super) fn beat(&self, now: Duration, limit: Duration) -> Beat {
-        if self.out.load(Ordering::Acquire) != 0
-            && let Some(why) = self.gate.lock().fenced
-        {
-            return Beat::Fenced(why);
-        }
-        match self.silence(now) {
+        let polled = self.polled.load(Ordering::Acquire);
+        match silence_since(polled, now) {
             Some(silent) if silent >= limit && !planted!(SILENT_NEVER_FENCED) => Beat::Late,
-            Some(_) => {
-                self.polled.store(instant(now), Ordering::Release);
-                Beat::Alive
-            }
-            None => Beat::Alive,
+            Some(_) if self.exchange(polled, instant(now)) => Beat::Alive,
+            None if polled == WAITING => Beat::Alive,
+            _ => self.gate.lock().fenced.map_or(Beat::Late, Beat::Fenced),
         }
+    }
+
+    fn exchange(&self, from: u64, to: u64) -> bool {
+        let exchanged = self
+            .polled
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        exchanged.is_ok()
     }
 
     /// It begins or ends to wait within a poll. Did it wait before?
     pub(super) fn waits(&self, waiting: bool, now: Duration) -> bool {
         let polled = if waiting { WAITING } else { instant(now) };
-        self.polled.swap(polled, Ordering::AcqRel) == WAITING
+        let before = self.polled.load(Ordering::Acquire);
+        before != OUT && self.exchange(before, polled) && before == WAITING
     }
 
-    /// How long it has not polled; `None` while it waits in a poll.
+    /// How long it has not polled; `None` while it waits in a poll, and when it was shut out.
     pub(super) fn silence(&self, now: Duration) -> Option<Duration> {
-        match self.polled.load(Ordering::Acquire) {
-            WAITING => None,
-            polled => Some(now.saturating_sub(Duration::from_nanos(polled))),
-        }
+        silence_since(self.polled.load(Ordering::Acquire), now)
     }
 
     /// Stays a member while what is returned is held.
@@ -96,7 +95,8 @@ impl Standing {
     pub(super) fn fence(&self, why: FencedBy) {
         let mut gate = self.gate.lock();
         if gate.fenced.is_none() || why == FencedBy::NewerInstance {
-            self.shut_out(&mut gate, why);
+            gate.fenced = Some(why);
+            self.polled.store(OUT, Ordering::Release);
         }
         drop(gate);
         self.tell();
@@ -107,13 +107,14 @@ impl Standing {
         let Some(mut gate) = self.gate.try_lock() else {
             return false;
         };
-        match self.silence(now) {
+        let polled = self.polled.load(Ordering::Acquire);
+        match silence_since(polled, now) {
             Some(silent_for)
                 if silent_for >= limit
-                    && gate.fenced.is_none()
-                    && !planted!(SILENT_NEVER_FENCED) =>
+                    && !planted!(SILENT_NEVER_FENCED)
+                    && self.exchange(polled, OUT) =>
             {
-                self.shut_out(&mut gate, FencedBy::PollInterval { limit, silent_for });
+                gate.fenced = Some(FencedBy::PollInterval { limit, silent_for });
                 drop(gate);
                 self.tell();
                 true
@@ -130,16 +131,16 @@ impl Standing {
             None => now.saturating_add(AGAIN.min(limit)),
         }
     }
-
-    fn shut_out(&self, gate: &mut Gate, why: FencedBy) {
-        gate.fenced = Some(why);
-        self.out.store(1, Ordering::Release);
-    }
 }
 
-/// Stops one short of [`WAITING`], after 584 years.
+/// `None` if that is no time.
+fn silence_since(polled: u64, now: Duration) -> Option<Duration> {
+    (polled < OUT).then(|| now.saturating_sub(Duration::from_nanos(polled)))
+}
+
+/// Stops short of [`OUT`], after 584 years.
 fn instant(now: Duration) -> u64 {
-    super::nanos(now).min(WAITING - 1)
+    super::nanos(now).min(OUT - 1)
 }
 
 /// What [`Standing::beat`] found.
