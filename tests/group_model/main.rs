@@ -8,6 +8,7 @@
 mod book;
 #[path = "../common/mod.rs"]
 mod common;
+mod deeds;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
