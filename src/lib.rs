@@ -137,12 +137,13 @@ pub use consumer::{
 pub use entry::{Entry, EntryRef, Headers, TimestampType};
 pub use error::{BoxError, Error, FencedBy, Outcome, Result};
 pub use log::{
-    Compaction, Log, LogBuilder, Maintenance, MaintenanceReport, OnCorruption, Partitioner,
-    Retention, RetentionTime, Topic, TopicConfig, TopicSettings,
+    Log, LogBuilder, Maintenance, MaintenanceReport, OnCorruption, Partitioner, Topic, TopicConfig,
+    TopicSettings,
 };
 pub use offset::{Offset, PartitionId, Position, Positions, StartFrom, TopicPartition};
 pub use partition::Partition;
 pub use partition::entries::Scan;
+pub use partition::policy::{Compaction, Retention, RetentionTime};
 pub use partition::report::{Finding, FindingKind, RecoveryReport};
 pub use partition::settings::{Compression, Durability, OnSuspectTail};
 pub use record::{IntoBytes, Record};

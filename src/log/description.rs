@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use super::policy::{Compaction, Partitioner, Retention, RetentionTime};
+use super::routing::Partitioner;
 use super::settings::Description;
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
 use crate::format::compress::Codec;
 use crate::format::topic::{AgeBy, CompactionFields, Epoch, Level, Routing, TopicDescription};
+use crate::partition::policy::{Compaction, Retention, RetentionTime};
 use crate::partition::settings::{Compression, Durability, Settings};
 
 /// What is stored for a new topic: no partition is used yet, and it has one epoch.
@@ -24,16 +25,16 @@ pub(super) fn stored(name: &str, topic: u128, description: &Description) -> Topi
             Durability::Interval { time, bytes } => Level::Interval { time, bytes },
             Durability::Power => Level::Power,
         },
-        retention_age: description.retention.age,
-        retention_bytes: description.retention.bytes,
-        compaction: description.compaction.map(|compaction| CompactionFields {
+        retention_age: settings.retention.age,
+        retention_bytes: settings.retention.bytes,
+        compaction: settings.compaction.map(|compaction| CompactionFields {
             min_dirty_ratio: compaction.min_dirty_ratio,
             tombstone_retention: compaction.tombstone_retention,
             min_lag: compaction.min_lag,
             max_lag: compaction.max_lag,
         }),
         append_time: settings.timestamps == TimestampType::AppendTime,
-        retention_time: match description.retention_time {
+        retention_time: match settings.retention_time {
             RetentionTime::Smaller => AgeBy::Smaller,
             RetentionTime::RecordTime => AgeBy::RecordTime,
             RetentionTime::AppendTime => AgeBy::AppendTime,
@@ -82,24 +83,23 @@ pub(super) fn read(stored: &TopicDescription, file: &Path) -> Result<Description
             },
             timestamp_limits: stored.timestamp_limits,
             compression: compression(stored.compression, file)?,
-            keyed: stored.compaction.is_some(),
+            retention: Retention {
+                age: stored.retention_age,
+                bytes: stored.retention_bytes,
+            },
+            retention_time: match stored.retention_time {
+                AgeBy::Smaller => RetentionTime::Smaller,
+                AgeBy::RecordTime => RetentionTime::RecordTime,
+                AgeBy::AppendTime => RetentionTime::AppendTime,
+            },
+            compaction: stored.compaction.map(|fields| Compaction {
+                min_dirty_ratio: fields.min_dirty_ratio,
+                tombstone_retention: fields.tombstone_retention,
+                min_lag: fields.min_lag,
+                max_lag: fields.max_lag,
+            }),
             first_offset: 0,
         },
-        retention: Retention {
-            age: stored.retention_age,
-            bytes: stored.retention_bytes,
-        },
-        retention_time: match stored.retention_time {
-            AgeBy::Smaller => RetentionTime::Smaller,
-            AgeBy::RecordTime => RetentionTime::RecordTime,
-            AgeBy::AppendTime => RetentionTime::AppendTime,
-        },
-        compaction: stored.compaction.map(|fields| Compaction {
-            min_dirty_ratio: fields.min_dirty_ratio,
-            tombstone_retention: fields.tombstone_retention,
-            min_lag: fields.min_lag,
-            max_lag: fields.max_lag,
-        }),
     };
     description
         .check()

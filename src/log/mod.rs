@@ -2,7 +2,7 @@
 //!
 //! [`Log`] is what a user holds, [`inner`] what all handles share. Opening is [`open`], in the order of its steps, with
 //! [`root`], [`held`], [`state`] and [`evidence`], [`catalogue`] and [`survey`]. A topic is [`topic`], with [`settings`],
-//! [`policy`], [`config`], [`description`], [`partitions`] and [`routing`]; it comes, grows and goes by [`lifecycle`]. [`ledger`] keeps what groups have committed.
+//! [`config`], [`description`], [`partitions`] and [`routing`]; it comes, grows and goes by [`lifecycle`]. [`ledger`] keeps what groups have committed.
 
 mod builder;
 mod catalogue;
@@ -16,7 +16,6 @@ mod lifecycle;
 mod maintenance;
 mod open;
 mod partitions;
-mod policy;
 mod root;
 mod routing;
 mod settings;
@@ -42,7 +41,7 @@ pub(crate) use ledger::{Commit, Ledger, PartitionKey};
 
 pub use builder::{LogBuilder, OnCorruption};
 pub use maintenance::{Maintenance, MaintenanceReport};
-pub use policy::{Compaction, Partitioner, Retention, RetentionTime};
+pub use routing::Partitioner;
 pub use settings::{TopicConfig, TopicSettings};
 pub use topic::Topic;
 

@@ -1,14 +1,30 @@
 //! From a key to a partition: the choice is stored with the topic, so that a key stays where it is.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::policy::Partitioner;
 use crate::error::{Error, Result};
 use crate::offset::PartitionId;
+
+/// How a record finds its partition. Stored with the topic, and fixed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partitioner {
+    /// The hash `xxh3` of the key, modulo the number of partitions. The default.
+    #[default]
+    Xxh3,
+    /// Murmur2 as Kafka's Java client has it, bit for bit: the partitions that a Kafka cluster would choose.
+    Kafka,
+    /// Each partition in turn, whatever the key.
+    RoundRobin,
+    /// A function of the host, under a name. The name is stored; the function is given to
+    /// [`LogBuilder::partitioner`](crate::LogBuilder::partitioner) each time the log is opened.
+    Custom(Cow<'static, str>),
+}
 
 /// A function of the host: the key and the number of partitions give the number of a partition.
 pub(super) type CustomPartitioner = Arc<dyn Fn(&[u8], u32) -> u32 + Send + Sync>;

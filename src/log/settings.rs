@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::policy::{Compaction, Partitioner, Retention, RetentionTime};
+use super::routing::Partitioner;
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
+use crate::partition::policy::{Compaction, Retention, RetentionTime};
 use crate::partition::settings::{Compression, Durability, Settings};
 
 /// A topic of more partitions is refused: each costs some memory, and a directory and a file once it is used.
@@ -69,14 +70,13 @@ impl TopicConfig {
         self
     }
 
-    /// How much is kept. Everything unless set. (Stored; this version does not remove anything yet.)
+    /// How much is kept. Everything unless set.
     pub fn retention(mut self, keep: Retention) -> Self {
         self.retention = Some(keep);
         self
     }
 
-    /// Keeps the latest record of each key; records without a key are refused. Not compacted unless set. (Stored; this
-    /// version does not compact yet.)
+    /// Keeps the latest record of each key; records without a key are refused. Not compacted unless set.
     pub fn compacted(mut self, how: Compaction) -> Self {
         self.compaction = Some(how);
         self
@@ -112,7 +112,7 @@ impl TopicConfig {
         self
     }
 
-    /// Size in bytes at which the next segment is begun: 384 bytes to 2 GiB. 128 MiB unless set.
+    /// Size in bytes at which the next segment is begun: 384 bytes to 2 GiB. 64 MiB unless set.
     pub fn segment_bytes(mut self, n: u64) -> Self {
         self.segment_bytes = Some(n);
         self
@@ -171,16 +171,15 @@ impl TopicConfig {
             timestamps: self.timestamps.unwrap_or(default.timestamps),
             timestamp_limits: self.timestamp_limits.or(default.timestamp_limits),
             compression: self.compression.unwrap_or(default.compression),
-            keyed: self.compaction.is_some(),
+            retention: self.retention.unwrap_or(default.retention),
+            retention_time: self.retention_time.unwrap_or(default.retention_time),
+            compaction: self.compaction.or(default.compaction),
             first_offset: self.first_offset,
         };
         let description = Description {
             partitions: self.partitions.unwrap_or(1),
             partitioner: self.partitioner.unwrap_or_default(),
             settings,
-            retention: self.retention.unwrap_or_default(),
-            retention_time: self.retention_time.unwrap_or_default(),
-            compaction: self.compaction,
         };
         description.check()?;
         Ok(description)
@@ -237,9 +236,6 @@ pub(super) struct Description {
     pub(super) partitions: u32,
     pub(super) partitioner: Partitioner,
     pub(super) settings: Settings,
-    pub(super) retention: Retention,
-    pub(super) retention_time: RetentionTime,
-    pub(super) compaction: Option<Compaction>,
 }
 
 impl Description {
@@ -256,8 +252,6 @@ impl Description {
                 "a function of the host needs a name",
             ));
         }
-        self.retention.check()?;
-        self.compaction.map_or(Ok(()), Compaction::check)?;
         self.settings.check()
     }
 }
@@ -296,14 +290,14 @@ impl From<&Description> for TopicSettings {
             partitions: description.partitions,
             partitioner: description.partitioner.clone(),
             durability: description.settings.durability,
-            retention: description.retention,
+            retention: description.settings.retention,
             segment_bytes: description.settings.segment_bytes,
             segment_age: description.settings.segment_age,
             max_record_bytes: description.settings.max_record_bytes,
             max_batch_bytes: description.settings.max_batch_bytes,
             timestamps: description.settings.timestamps,
             compression: description.settings.compression,
-            compaction: description.compaction,
+            compaction: description.settings.compaction,
         }
     }
 }
@@ -388,8 +382,8 @@ mod tests {
                 .resolve()
                 .unwrap()
                 .settings
-                .keyed
+                .needs_keys()
         );
-        assert!(!TopicConfig::new().resolve().unwrap().settings.keyed);
+        assert!(!TopicConfig::new().resolve().unwrap().settings.needs_keys());
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod home;
 mod manifest;
 pub(crate) mod pass;
 pub(crate) mod place;
+pub(crate) mod policy;
 pub(crate) mod progress;
 mod quarantine;
 pub(crate) mod reader;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::policy::{Compaction, Retention, RetentionTime};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
 use crate::format::batch::MAX_BATCH_BYTES;
@@ -93,8 +94,10 @@ pub(crate) struct Settings {
     /// How far an event time may lie before and after the clock.
     pub(crate) timestamp_limits: Option<(Duration, Duration)>,
     pub(crate) compression: Compression,
-    /// Records without a key are refused.
-    pub(crate) keyed: bool,
+    pub(crate) retention: Retention,
+    pub(crate) retention_time: RetentionTime,
+    /// Only the latest record of each key is wanted.
+    pub(crate) compaction: Option<Compaction>,
     /// Where a partition begins. Not zero only where a test looks at the end of all offsets.
     pub(crate) first_offset: u64,
 }
@@ -103,7 +106,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             durability: Durability::Power,
-            segment_bytes: 128 << 20,
+            segment_bytes: 64 << 20,
             segment_age: None,
             offset_span: 1 << 24,
             index_interval: 4096,
@@ -112,7 +115,9 @@ impl Default for Settings {
             timestamps: TimestampType::EventTime,
             timestamp_limits: None,
             compression: Compression::None,
-            keyed: false,
+            retention: Retention::default(),
+            retention_time: RetentionTime::default(),
+            compaction: None,
             first_offset: 0,
         }
     }
@@ -164,7 +169,14 @@ impl Settings {
                 "an interval needs a time and a number of bytes above zero",
             );
         }
-        Ok(())
+        self.retention.check()?;
+        self.compaction.map_or(Ok(()), Compaction::check)
+    }
+
+    /// A record without a key is refused: nothing could ever take its place.
+    #[inline]
+    pub(crate) fn needs_keys(&self) -> bool {
+        self.compaction.is_some()
     }
 
     pub(crate) fn below_power(&self) -> bool {
@@ -174,7 +186,7 @@ impl Settings {
     /// What can be said of a record by itself: its size, and that it has a key where one is needed.
     #[inline]
     pub(crate) fn check_record(&self, record: &Record<'_>, topic: &str) -> Result<()> {
-        let clear = encoder::is_surely_within(record, self.max_record_bytes) && !self.keyed;
+        let clear = encoder::is_surely_within(record, self.max_record_bytes) && !self.needs_keys();
         if clear {
             return Ok(());
         }
@@ -188,7 +200,7 @@ impl Settings {
             self.max_record_bytes,
             "max_record_bytes",
         )?;
-        if self.keyed && record.key().is_none() {
+        if self.needs_keys() && record.key().is_none() {
             return Err(Error::KeyRequired {
                 topic: topic.into(),
             });

@@ -1,33 +1,17 @@
-//! What a topic may be told besides its size: where keys go, and what is kept.
+//! What of a partition is kept, and how the rest goes: limits of age and size, and the latest record of each key.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// How a record finds its partition. Stored with the topic, and fixed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Partitioner {
-    /// The hash `xxh3` of the key, modulo the number of partitions. The default.
-    #[default]
-    Xxh3,
-    /// Murmur2 as Kafka's Java client has it, bit for bit: the partitions that a Kafka cluster would choose.
-    Kafka,
-    /// Each partition in turn, whatever the key.
-    RoundRobin,
-    /// A function of the host, under a name. The name is stored; the function is given to
-    /// [`LogBuilder::partitioner`](crate::LogBuilder::partitioner) each time the log is opened.
-    Custom(Cow<'static, str>),
-}
-
 /// How much of a topic is kept, for each partition. Unlimited where nothing is set.
 ///
-/// Stored with the topic; this version does not remove anything yet.
+/// Whole segments go, the oldest first, and nothing but them: a record may outlive its age by the time its segment spans. The log is
+/// never cut below the size. Both are kept by maintenance: see [`Log::maintain`](crate::Log::maintain).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    pub(super) age: Option<Duration>,
-    pub(super) bytes: Option<u64>,
+    pub(crate) age: Option<Duration>,
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Retention {
@@ -50,7 +34,7 @@ impl Retention {
         self
     }
 
-    pub(super) fn check(self) -> Result<()> {
+    pub(crate) fn check(self) -> Result<()> {
         if self.age.is_some_and(|age| age.is_zero()) {
             return Err(Error::invalid(
                 "retention",
@@ -79,13 +63,14 @@ pub enum RetentionTime {
 
 /// That a topic keeps the latest record of each key, and how eagerly. Its records need keys.
 ///
-/// Stored with the topic; this version does not compact yet.
+/// The last segment of a partition is never compacted: see [`Partition::roll`](crate::Partition::roll). It is done by maintenance, and
+/// by [`Topic::compact`](crate::Topic::compact).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Compaction {
-    pub(super) min_dirty_ratio: Option<f32>,
-    pub(super) tombstone_retention: Option<Duration>,
-    pub(super) min_lag: Option<Duration>,
-    pub(super) max_lag: Option<Duration>,
+    pub(crate) min_dirty_ratio: Option<f32>,
+    pub(crate) tombstone_retention: Option<Duration>,
+    pub(crate) min_lag: Option<Duration>,
+    pub(crate) max_lag: Option<Duration>,
 }
 
 impl Compaction {
@@ -122,7 +107,7 @@ impl Compaction {
         self
     }
 
-    pub(super) fn check(self) -> Result<()> {
+    pub(crate) fn check(self) -> Result<()> {
         if let Some(ratio) = self
             .min_dirty_ratio
             .filter(|ratio| !(0.0..=1.0).contains(ratio))
