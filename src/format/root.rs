@@ -1,7 +1,7 @@
 //! What the small files of a log say: `FORMAT`, `CATALOGUE` and the manifest of a partition.
 
 use super::Bad;
-use super::wire::{Reader, put_bytes, put_u8, put_u16, put_u32, put_u64, put_u128};
+use super::wire::{Reader, put_bytes, put_i64, put_u8, put_u16, put_u32, put_u64, put_u128};
 use crate::varint;
 
 /// Required feature bits of [`FormatFile`], set durably before their first use.
@@ -168,6 +168,17 @@ pub(crate) struct Manifest {
     pub(crate) highest_generation: u32,
     /// At most one is open at a time.
     pub(crate) swap: Option<Swap>,
+    /// How far the partition is compacted.
+    pub(crate) clean: Option<Clean>,
+}
+
+/// What compaction has reached, and when there is something to do that no append brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clean {
+    /// No record below this offset has the key of an earlier one.
+    pub(crate) below: u64,
+    /// When the first of the tombstones below may go, in milliseconds since the epoch.
+    pub(crate) horizon: Option<i64>,
 }
 
 /// Base and generation.
@@ -178,15 +189,21 @@ impl Manifest {
         let mut out = Vec::new();
         put_u64(&mut out, self.log_start);
         put_u32(&mut out, self.highest_generation);
-        let Some(swap) = &self.swap else {
-            put_u8(&mut out, 0);
-            return out;
-        };
-        put_u8(&mut out, 1);
-        put_segment(&mut out, swap.live);
-        varint::put(&mut out, swap.replaced.len() as u64);
-        for replaced in &swap.replaced {
-            put_segment(&mut out, *replaced);
+        put_u8(&mut out, self.swap.is_some().into());
+        if let Some(swap) = &self.swap {
+            put_segment(&mut out, swap.live);
+            varint::put(&mut out, swap.replaced.len() as u64);
+            for replaced in &swap.replaced {
+                put_segment(&mut out, *replaced);
+            }
+        }
+        put_u8(&mut out, self.clean.is_some().into());
+        if let Some(clean) = &self.clean {
+            put_u64(&mut out, clean.below);
+            put_u8(&mut out, clean.horizon.is_some().into());
+            if let Some(horizon) = clean.horizon {
+                put_i64(&mut out, horizon);
+            }
         }
         out
     }
@@ -216,11 +233,27 @@ fn read_manifest(reader: &mut Reader<'_>) -> Option<Manifest> {
         1 => Some(read_swap(reader)?),
         _ => return None,
     };
+    let clean = match reader.u8()? {
+        0 => None,
+        1 => Some(read_clean(reader)?),
+        _ => return None,
+    };
     Some(Manifest {
         log_start,
         highest_generation,
         swap,
+        clean,
     })
+}
+
+fn read_clean(reader: &mut Reader<'_>) -> Option<Clean> {
+    let below = reader.u64()?;
+    let horizon = match reader.u8()? {
+        0 => None,
+        1 => Some(reader.i64()?),
+        _ => return None,
+    };
+    Some(Clean { below, horizon })
 }
 
 fn read_swap(reader: &mut Reader<'_>) -> Option<Swap> {
@@ -277,6 +310,10 @@ mod tests {
             log_start: 5,
             highest_generation: 4,
             swap: Some(swap),
+            clean: Some(Clean {
+                below: 9,
+                horizon: Some(-3),
+            }),
         }
     }
 
@@ -288,11 +325,18 @@ mod tests {
         );
         assert_eq!(Catalogue::decode(&catalogue().encode()), Ok(catalogue()));
         assert_eq!(Manifest::decode(&manifest().encode()), Ok(manifest()));
-        let plain = Manifest {
-            swap: None,
-            ..manifest()
+        let without_horizon = Clean {
+            below: 9,
+            horizon: None,
         };
-        assert_eq!(Manifest::decode(&plain.encode()), Ok(plain));
+        for clean in [None, Some(without_horizon)] {
+            let plain = Manifest {
+                swap: None,
+                clean,
+                ..manifest()
+            };
+            assert_eq!(Manifest::decode(&plain.encode()), Ok(plain));
+        }
         let none = Catalogue::default();
         assert_eq!(Catalogue::decode(&none.encode()), Ok(none));
     }
@@ -354,10 +398,11 @@ mod tests {
         assert_eq!(Catalogue::decode(&bytes), Err(Bad::Corrupt));
         let mut bytes = Manifest {
             swap: None,
+            clean: None,
             ..manifest()
         }
         .encode();
-        bytes.pop();
+        bytes.truncate(bytes.len() - 2);
         bytes.push(1);
         put_segment(&mut bytes, (0, 4));
         varint::put(&mut bytes, 1 << 40);

@@ -31,6 +31,9 @@ pub enum OnCorruption {
     RefuseLog,
 }
 
+/// What compaction takes for keys unless told otherwise.
+const COMPACTION_MEMORY: usize = 64 << 20;
+
 /// Called with the bytes that were checked so far, and those there are to check.
 pub(super) type RecoveryProgress = Box<dyn FnMut(u64, u64) + Send>;
 
@@ -67,6 +70,7 @@ pub(super) struct Options {
     pub(super) partitioners: Vec<(String, CustomPartitioner)>,
     pub(super) on_recovery_progress: Option<RecoveryProgress>,
     pub(super) initial_rebalance_delay: Duration,
+    pub(super) compaction_memory: usize,
 }
 
 impl Default for Options {
@@ -81,6 +85,7 @@ impl Default for Options {
             partitioners: Vec::new(),
             on_recovery_progress: None,
             initial_rebalance_delay: Duration::ZERO,
+            compaction_memory: COMPACTION_MEMORY,
         }
     }
 }
@@ -152,6 +157,14 @@ impl LogBuilder {
         self
     }
 
+    /// Bytes that the keys of one partition may take while it is compacted: 24 for each key and a third more, whatever its length. 64 MiB
+    /// unless set, which is two million keys; where there are more, it takes more rounds and not more memory. Beside this, compaction
+    /// takes twice the largest batch and a few MiB. (Kafka: `log.cleaner.dedupe.buffer.size`.) At least 1 KiB.
+    pub fn compaction_memory(mut self, bytes: usize) -> Self {
+        self.options.compaction_memory = bytes;
+        self
+    }
+
     /// Opens the log in `dir`, or makes one there. The directory is made too; it is locked until the log is closed.
     ///
     /// # Errors
@@ -169,7 +182,8 @@ impl LogBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSetting`] for a [`Maintenance::Background`] without a time.
+    /// [`Error::InvalidSetting`] for a [`Maintenance::Background`] without a time, or too little
+    /// [`compaction_memory`](Self::compaction_memory).
     pub fn in_memory(self) -> Result<Log> {
         self.open_storage(
             Arc::new(Memory::new()),
@@ -209,6 +223,9 @@ impl LogBuilder {
             && every.is_zero()
         {
             return Err(Error::invalid("maintenance", "`every` must be above zero"));
+        }
+        if self.options.compaction_memory < 1 << 10 {
+            return Err(Error::invalid("compaction_memory", "must be 1 KiB or more"));
         }
         self.options.maintenance = self.maintenance.unwrap_or(maintenance);
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));

@@ -17,6 +17,7 @@ use super::root::Access;
 use super::routing::CustomPartitioner;
 use super::state::State;
 use super::topic::TopicCore;
+use super::upkeep::{Upkeep, needs_upkeep};
 use crate::error::{Error, Result};
 use crate::format::names;
 use crate::partition::Partition;
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     pub(super) partitioners: Vec<(String, CustomPartitioner)>,
     pub(super) maintenance: Maintenance,
     pub(super) worker: Worker,
+    pub(super) upkeep: Arc<Upkeep>,
     pub(super) initial_rebalance_delay: Duration,
     /// Grows with each topic that comes to be, grows or goes, and at closing.
     pub(super) changes: Progress,
@@ -89,9 +91,11 @@ impl Inner {
 
     /// Starts the maintenance thread if this topic needs it.
     pub(super) fn work_for(&self, core: &TopicCore) -> Result<()> {
-        if core.settings().below_power() {
+        let description = core.description();
+        if description.settings.below_power() || needs_upkeep(&description) {
             self.start_worker()?;
         }
+        self.upkeep.ask_for(&description);
         Ok(())
     }
 

@@ -94,6 +94,8 @@ pub(crate) struct Ledger {
     /// Where the records are that commits speak of.
     topics: Topics,
     live: Mutex<Live>,
+    /// Bytes that the table of keys may take when it is compacted.
+    compaction_memory: usize,
     /// Held by who rewrites, one at a time.
     upkeep: Mutex<upkeep::Done>,
 }
@@ -110,6 +112,7 @@ impl Ledger {
         root: &Path,
         home: &Arc<Home>,
         topics: &Topics,
+        compaction_memory: usize,
         report: &mut RecoveryReport,
     ) -> Result<Arc<Ledger>> {
         let dir = root.join(names::LEDGER);
@@ -137,6 +140,7 @@ impl Ledger {
             clock: Arc::clone(&home.clock),
             topics: Arc::clone(topics),
             live: Mutex::default(),
+            compaction_memory,
             upkeep: Mutex::default(),
         }))
     }

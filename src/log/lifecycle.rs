@@ -96,9 +96,7 @@ impl Inner {
     /// Adds partitions to a topic. The numbered steps are crash points; from step 1 on they are there, whatever comes.
     pub(super) fn add_partitions(&self, core: &TopicCore, count: u32) -> Result<()> {
         let one_at_a_time = self.catalogue.lock(); // and neither deleted nor closed meanwhile
-        core.partitions
-            .iter()
-            .try_for_each(Partition::check_there)?;
+        core.check_there()?;
         core.check_more(count)?;
         self.state.open_number()?;
         core.add_partitions(count)?; // 1, 2

@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use parking_lot::Mutex;
 
 use super::inner::Inner;
+use super::topic::TopicCore;
 use crate::error::{Error, Result};
 use crate::partition::agenda::Ring;
 use crate::partition::home::Home;
@@ -16,31 +17,36 @@ use crate::partition::home::Home;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
-    /// A thread of the log, started when a topic below [`Durability::Power`](crate::Durability::Power) is made, or the log is opened
-    /// with one, or a consumer joins, stopped when the log is closed. The default on disk.
+    /// A thread of the log, started when a topic is made that needs it, or the log is opened with one, or a consumer joins, and stopped
+    /// when the log is closed. A topic needs it below [`Durability::Power`](crate::Durability::Power), and with a
+    /// [`Retention`](crate::Retention) or a [`Compaction`](crate::Compaction). The default on disk.
     Background {
-        /// How often it looks for what nobody asked for; 30 s by default. (Nothing of that kind exists yet.)
+        /// How often it looks for segments to be removed and topics to be compacted; 30 s by default. It does so at once, too, when the
+        /// log is opened.
         every: Duration,
     },
     /// Nobody but the host: a sync that bytes demand is done inline, by who appends or commits; what time demands
-    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets), and making the files of committed offsets
-    /// smaller, waits for the next call of [`Log::maintain`](crate::Log::maintain). For programs and tests that want no thread;
+    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets), and removing and compacting, waits for the next call
+    /// of [`Log::maintain`](crate::Log::maintain). For programs and tests that want no thread;
     /// the default in memory.
     Manual,
 }
 
-/// What a pass of maintenance did. In this version it is about committed offsets alone.
+/// What a pass of maintenance did, or [`Topic::compact`](crate::Topic::compact).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MaintenanceReport {
-    /// Segment files that were removed because nothing in them is kept any longer. Always 0 in this version.
+    /// Segment files that were removed because nothing in them is kept any longer.
     pub segments_deleted: u64,
     /// Segment files that were rewritten without what was superseded; several become one.
     pub segments_compacted: u64,
     /// Bytes that the files of the log take less than before.
     pub bytes_freed: u64,
-    /// There is more to do: call again. Always `false` in this version.
+    /// There is more to do: call again.
     pub more: bool,
+    /// How far the clock of the log has jumped ahead, if it did by an hour or more within the last hour. A pass then removes one segment
+    /// of a partition for its age and no more, so that a wrong clock does not empty the log at once.
+    pub clock_jump: Option<Duration>,
 }
 
 impl Inner {
@@ -49,11 +55,27 @@ impl Inner {
         self.home.check_open()?;
         self.held.check()?;
         self.home.agenda.healthy()?;
-        let due = self.home.agenda.run_due();
         let mut report = MaintenanceReport::default();
+        let due = self.home.agenda.run_due();
+        let topics = self.upkeep.pass(&mut report);
         let ledger = self.ledger.maintain(&mut report);
-        due.and(ledger)?;
+        due.and(topics).and(ledger)?;
         self.home.agenda.healthy()?;
+        Ok(report)
+    }
+}
+
+impl Inner {
+    /// Compacts a topic, now.
+    pub(super) fn compact(&self, core: &TopicCore) -> Result<MaintenanceReport> {
+        self.home.check_open()?;
+        self.held.check()?;
+        core.check_there()?;
+        if core.settings().compaction.is_none() {
+            return Err(Error::invalid("compacted", "the topic is not compacted"));
+        }
+        let mut report = MaintenanceReport::default();
+        self.upkeep.compact_now(core, &mut report)?;
         Ok(report)
     }
 }

@@ -22,6 +22,7 @@ mod settings;
 mod state;
 mod survey;
 mod topic;
+mod upkeep;
 
 use std::fmt;
 use std::path::Path;
@@ -194,20 +195,36 @@ impl Log {
     }
 
     /// One bounded pass of maintenance, now: the syncs that time demands ([`Durability::Interval`](crate::Durability::Interval))
-    /// and that are due, the sync of committed offsets, and superseded ones removed where that pays. For hosts without a thread
-    /// ([`Maintenance::Manual`]) the only way to have this done; with one it may be called all the same.
+    /// and that are due; segments that are older than [`TopicConfig::segment_age`] are ended, and those that go beyond the
+    /// [`Retention`](crate::Retention) of their topic removed; topics with a [`Compaction`](crate::Compaction) are compacted where that
+    /// pays, and so is what groups have committed. For hosts without a thread ([`Maintenance::Manual`]) the only way to have this done;
+    /// with one it may be called all the same. Neither appends nor polls wait for it.
     ///
     /// ```
-    /// let log = thalweg::Log::in_memory();
+    /// use thalweg::{Log, Retention, TopicConfig};
+    ///
+    /// let log = Log::in_memory();
+    /// let config = TopicConfig::new()
+    ///     .segment_bytes(10_000)
+    ///     .retention(Retention::new().bytes(30_000));
+    /// let clicks = log.create_topic("clicks", config)?;
+    /// for _ in 0..100 {
+    ///     clicks.append(("somebody", "x".repeat(1000)))?; // ten segments
+    /// }
+    ///
     /// let report = log.maintain()?;
-    /// assert_eq!(report.segments_compacted, 0); // there was nothing to do
+    ///
+    /// assert!(report.segments_deleted > 0 && !report.more);
+    /// let left = clicks.partition(0)?.offsets();
+    /// assert!(left.start.get() > 60 && left.end.get() == 100);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// [`Error::ReadOnly`], [`Error::Closed`]; [`Error::Panicked`] if background work panicked since this was last asked;
-    /// [`Error::Corruption`] if committed offsets cannot be read, which are then all kept; the first that a partition gives, the
+    /// [`Error::Corruption`] if what is to be compacted, or weighed, cannot be read: of that partition, or of committed offsets,
+    /// everything is kept then, and it is not tried again before there is more to do. The first error that a partition gives; the
     /// others are seen to all the same.
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         self.inner.maintain()

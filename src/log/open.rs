@@ -17,11 +17,12 @@ use super::config;
 use super::held::Held;
 use super::inner::{Inner, Known, Topics};
 use super::ledger::{self, Ledger};
-use super::maintenance::Worker;
+use super::maintenance::{Maintenance, Worker};
 use super::root::{Access, Root};
 use super::state::State;
 use super::survey::{Lasts, Survey};
 use super::topic::{Opening, TopicCore, custom_for};
+use super::upkeep::Upkeep;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::names;
@@ -57,12 +58,23 @@ pub(super) fn open(
         read_only: access == Access::ReadOnly,
     });
     let topics = Topics::default();
-    let ledger = Ledger::open(&root.dir, &home, &topics, &mut found.report)?;
+    let ledger = Ledger::open(
+        &root.dir,
+        &home,
+        &topics,
+        options.compaction_memory,
+        &mut found.report,
+    )?;
     *topics.write() = found.open_topics(&home, &options, &mut checked)?;
     if access == Access::ReadOnly {
         found.report.add(Finding::new(FindingKind::MayBeBehind));
     }
     refuse_damage(&found.report, options.on_corruption)?;
+    let every = match options.maintenance {
+        Maintenance::Background { every } if access == Access::Write => Some(every),
+        _ => None,
+    };
+    let upkeep = Upkeep::new(&home, &topics, options.compaction_memory, every);
     let mut inner = Inner {
         home,
         state: found.state,
@@ -75,6 +87,7 @@ pub(super) fn open(
         partitioners: options.partitioners,
         maintenance: options.maintenance,
         worker: Worker::default(),
+        upkeep,
         initial_rebalance_delay: options.initial_rebalance_delay,
         changes: Progress::new(0, 0),
         shared: Mutex::default(),

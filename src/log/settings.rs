@@ -118,8 +118,8 @@ impl TopicConfig {
         self
     }
 
-    /// Age at which an append begins the next segment, counted from when the present one was made, by the clock of the log; 1 ms
-    /// or more. Never unless set.
+    /// Age at which the next segment is begun, by an append or by maintenance; counted from the first append to the present one, by
+    /// the clock of the log; 1 ms or more. 7 days unless set.
     pub fn segment_age(mut self, age: Duration) -> Self {
         self.segment_age = Some(age);
         self

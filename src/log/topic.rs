@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::config::{self, Config};
 use super::inner::Inner;
+use super::maintenance::MaintenanceReport;
 use super::partitions::Partitions;
 use super::routing::{CustomPartitioner, Partitioner, Router};
 use super::settings::{Description, TopicSettings};
@@ -116,6 +117,11 @@ impl TopicCore {
 
     pub(super) fn settings(&self) -> &Settings {
         &self.description.settings
+    }
+
+    /// May it be read and written?
+    pub(super) fn check_there(&self) -> Result<()> {
+        self.partitions.iter().try_for_each(Partition::check_there)
     }
 
     /// May it have so many partitions more? One is asked, and adds them, at a time.
@@ -324,6 +330,39 @@ impl Topic {
     /// again before that adds to those it had.
     pub fn add_partitions_breaking_key_order(&self, count: u32) -> Result<()> {
         self.open.add_partitions(&self.core, count)
+    }
+
+    /// Compacts every partition of the topic now, however little of it is new: of each key, only the latest record stays. What stands in
+    /// the last segment of a partition stays as it is ([`Partition::roll`] ends that one), and so does what is younger than
+    /// [`Compaction::min_lag`](crate::Compaction::min_lag).
+    ///
+    /// ```
+    /// use thalweg::{Compaction, Log, TopicConfig};
+    ///
+    /// let log = Log::in_memory();
+    /// let config = TopicConfig::new().compacted(Compaction::new());
+    /// let prices = log.create_topic("prices", config)?;
+    /// for (item, price) in [("tea", "3"), ("milk", "1"), ("tea", "4")] {
+    ///     prices.append((item, price))?;
+    /// }
+    /// let partition = prices.partition(0)?;
+    /// partition.roll()?;
+    ///
+    /// prices.compact()?;
+    ///
+    /// let left: Vec<_> = partition.entries(..).collect::<thalweg::Result<_>>()?;
+    /// let left: Vec<_> = left.iter().map(|e| (e.offset().get(), e.key_str().unwrap(), e.value_str().unwrap())).collect();
+    /// assert_eq!(left, [(1, "milk", "1"), (2, "tea", "4")]); // offsets stay as they were
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSetting`] if the topic is not compacted; [`Error::Corruption`], [`Error::Incompatible`] if a record cannot be read:
+    /// its partition then stays as it is; [`Error::NotFound`], [`Error::Closed`], [`Error::ReadOnly`], and those of the disk. The first
+    /// that a partition gives; the others are compacted all the same.
+    pub fn compact(&self) -> Result<MaintenanceReport> {
+        self.open.compact(&self.core)
     }
 
     pub(crate) fn uuid(&self) -> u128 {

@@ -103,8 +103,8 @@ impl Partition {
             let end = self.inner.progress.end();
             let segments = self.inner.segments();
             match self.look_for_time(&segments, end, time) {
-                // They were replaced while they were looked at.
-                Err(_) if self.inner.segments().swaps != segments.swaps => {}
+                // They were replaced or removed while they were looked at.
+                Err(_) if self.inner.segments().changes != segments.changes => {}
                 found => return found,
             }
         }
@@ -252,6 +252,12 @@ impl Scan {
             return false;
         }
         let mut cursor = self.partition.cursor(Offset::new(self.read_back - 1));
+        if self.read_back <= self.partition.offsets().start.get() {
+            // Everything before was removed since this scan was made: told once.
+            self.behind.extend(cursor.read(1, 1).err().map(Err));
+            self.read_back = front;
+            return true;
+        }
         let mut from = cursor
             .stretch_start()
             .unwrap_or(self.read_back - 1)

@@ -303,8 +303,15 @@ fn choose(
     let (above, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|slot| {
         slot.generation > manifest.highest_generation && !planted!(LEFTOVER_REUSED)
     });
-    let (gone, mut live): (Vec<_>, Vec<_>) = rest.into_iter().partition(|slot| replaced(slot));
+    let (gone, live): (Vec<_>, Vec<_>) = rest.into_iter().partition(|slot| replaced(slot));
+    // A segment lies wholly below the log start if one that follows it begins there or before. Looked at first: what the log start
+    // left behind is neither missed nor one too many.
+    let floor = live.iter().map(|slot| slot.base);
+    let floor = floor.filter(|&base| base <= manifest.log_start).max();
+    let below = |base: u64| floor.is_some_and(|floor| base < floor);
+    let (past, live): (Vec<_>, Vec<_>) = live.into_iter().partition(|slot| below(slot.base));
     if let Some(swap) = &manifest.swap
+        && !below(swap.live.0)
         && !live
             .iter()
             .any(|slot| (slot.base, slot.generation) == swap.live)
@@ -315,7 +322,7 @@ fn choose(
             None,
         ));
     }
-    for slot in &above {
+    for slot in above.iter().filter(|slot| !below(slot.base)) {
         if !planted!(LEFTOVER_REMOVED_UNCOVERED) && !covered(home, place, slot, &live)? {
             return Err(Error::corruption(&slot.path, 0, None));
         }
@@ -323,15 +330,8 @@ fn choose(
     if let Some(pair) = live.windows(2).find(|pair| pair[0].base == pair[1].base) {
         return Err(Error::corruption(&pair[1].path, 0, None));
     }
-    let mut leftovers: Vec<_> = above
-        .iter()
-        .chain(&gone)
-        .map(|slot| slot.path.clone())
-        .collect();
-    // A segment lies wholly below the log start if its successor begins there or before.
-    while live.len() > 1 && live[1].base <= manifest.log_start {
-        leftovers.push(live.remove(0).path.clone());
-    }
+    let leftovers = above.iter().chain(&gone).chain(&past);
+    let leftovers = leftovers.map(|slot| slot.path.clone()).collect();
     Ok((live, leftovers))
 }
 

@@ -3,7 +3,8 @@
 //! * [`append`], [`writer`], [`roll`] and [`sync`] are the way in; [`reader`] and [`entries`] the way out; [`progress`] joins them.
 //! * [`examine`], [`classify`], [`torn`] and [`damage`] say what is on disk at opening, [`recovery`] does what has to be done about it, and
 //!   [`quarantine`] keeps what it cuts off.
-//! * [`pass`] puts one segment in the place of several, without the records that nobody wants any more.
+//! * [`retention`] lets go of the oldest segments, as [`policy`] has it; [`compaction`] keeps the latest record of each key, which it
+//!   knows by [`newest`]; [`pass`] puts one segment in the place of several.
 //! * [`home`] is what the partitions of a log share, [`agenda`] what is done beside appends and reads, [`segments`] the list of
 //!   files, [`manifest`] what was removed from it.
 //! * [`retire`] is the end, when the topic is deleted.
@@ -11,11 +12,13 @@
 pub(crate) mod agenda;
 mod append;
 mod classify;
+pub(crate) mod compaction;
 mod damage;
 pub(crate) mod entries;
 mod examine;
 pub(crate) mod home;
 mod manifest;
+mod newest;
 pub(crate) mod pass;
 pub(crate) mod place;
 pub(crate) mod policy;
@@ -24,6 +27,7 @@ mod quarantine;
 pub(crate) mod reader;
 mod recovery;
 pub(crate) mod report;
+pub(crate) mod retention;
 pub(crate) mod retire;
 mod roll;
 mod segments;
@@ -35,7 +39,7 @@ mod writer;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
@@ -57,7 +61,7 @@ use progress::Progress;
 use report::RecoveryReport;
 use segments::Segments;
 use settings::Settings;
-use writer::{Health, Office, Rear, Writer};
+use writer::{Health, Office, Writer};
 
 /// One ordered sequence of records. A cheap clone, `Send + Sync`; it keeps its log open.
 ///
@@ -93,6 +97,8 @@ pub(crate) struct Inner {
     pub(crate) progress: Progress,
     /// Held for a whole pass over the sealed segments, before any other lock: nothing else removes or replaces them meanwhile.
     pass: Mutex<()>,
+    /// How many wait for that.
+    pass_wanted: AtomicUsize,
     writer: Mutex<Office>,
     /// Locked after the writer, if both are.
     manifest: Mutex<Stored>,
@@ -193,6 +199,7 @@ impl Partition {
             progress: Progress::new(end, found.durable),
             segments: RwLock::new(Arc::new(found.segments.clone())),
             pass: Mutex::default(),
+            pass_wanted: AtomicUsize::new(0),
             manifest_generation: AtomicU64::new(manifest.generation),
             manifest: Mutex::new(manifest),
             writer: Mutex::new(Office {
@@ -240,7 +247,7 @@ impl Partition {
     /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
     pub(crate) fn close(&self) -> Result<bool> {
         let _woken = self.inner.progress.waking();
-        let _alone = self.inner.pass.lock();
+        let _alone = self.inner.lock_pass();
         let mut writer = self.inner.writer.lock();
         match &writer.health {
             Health::Sound => {}
@@ -297,8 +304,11 @@ impl Partition {
     /// read about counts.)
     pub(crate) fn lag_from(&self, next: Offset) -> u64 {
         let inner = &*self.inner;
-        let (next, end) = (next.get(), inner.progress.end().get());
         let segments = inner.segments();
+        let (next, end) = (
+            next.get().max(segments.log_start),
+            inner.progress.end().get(),
+        );
         let gap = |from: u64, to: u64| to.min(end).saturating_sub(from.max(next));
         let behind = segments
             .slots
@@ -315,32 +325,18 @@ impl Partition {
     }
 
     /// Ends the present segment and begins the next one, so that the present one can be removed or compacted. Nothing is done
-    /// if it is empty.
+    /// if it is empty, or was never written.
     ///
     /// # Errors
     ///
     /// As [`append`](Partition::append).
     pub fn roll(&self) -> Result<()> {
-        let inner = &*self.inner;
-        let _woken = inner.progress.waking();
-        let mut writer = inner.writer.lock();
-        inner.make_ready(&mut writer)?;
-        if writer.active().is_none_or(ActiveSegment::is_empty) {
-            return Ok(());
-        }
-        inner.home.evidence.held()?;
-        let next = writer.next;
-        inner.seal_active(&mut writer, next)?;
-        inner.begin_segment(&mut writer, &inner.settings())
+        self.inner.roll_now()
     }
 
     /// Bytes of the last segment.
     pub(crate) fn last_segment_len(&self) -> u64 {
-        match &self.inner.writer.lock().rear {
-            Rear::Active(active) => active.len,
-            Rear::Resting { len, .. } => *len,
-            Rear::Closed(_) => 0,
-        }
+        self.inner.writer.lock().last().0
     }
 
     /// Runs recovery for this partition alone, after [`Error::Poisoned`]; the rest of the log goes on. The report says what
@@ -355,7 +351,7 @@ impl Partition {
         let inner = &*self.inner;
         let mut report = RecoveryReport::default();
         let _woken = inner.progress.waking();
-        let _alone = inner.pass.lock();
+        let _alone = inner.lock_pass();
         let mut writer = inner.writer.lock();
         inner.check_there()?; // under the lock: who closes the log, or deletes the topic, takes it too
         inner.home.evidence.held()?;
@@ -379,9 +375,9 @@ impl Partition {
         let end = found.next;
         inner.change_manifest(std::mem::take(&mut found.manifest));
         inner.change_segments(|segments| {
-            let swaps = segments.swaps + 1;
+            let changes = segments.changes + 1;
             *segments = found.segments.clone();
-            segments.swaps = swaps;
+            segments.changes = changes;
         });
         **writer = Writer {
             life,
@@ -410,6 +406,7 @@ impl Writer {
             pointed: 0,
             checked: 0,
             sync_asked: false,
+            young_until: 0,
             life: 0,
             before: None,
         }

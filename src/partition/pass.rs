@@ -18,17 +18,17 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use super::manifest::{self, SegmentName};
+use super::manifest::{self, SegmentName, Stored};
+use super::place::Place;
 use super::segments::{Joint, Segments, Slot};
-use super::settings::MAX_SEGMENT_BYTES;
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
-use crate::segment::Segment;
-use crate::segment::rewrite::{self, Birth, Keep, Making, Packing, Rewrite};
+use crate::segment::rewrite::{self, Birth, Keeper, Making, Packing, Rewrite};
+use crate::segment::{Ground, Segment};
 
 /// A pass that is under way: the only one in this partition.
 pub(crate) struct Pass<'p> {
-    inner: &'p Inner,
+    pub(super) inner: &'p Inner,
     _alone: MutexGuard<'p, ()>,
 }
 
@@ -49,30 +49,40 @@ impl Partition {
     ///
     /// As an append: a partition that refuses those is not rewritten.
     pub(crate) fn begin_pass(&self) -> Result<Pass<'_>> {
-        let inner = &*self.inner;
-        let alone = inner.pass.lock();
-        {
-            let _woken = inner.progress.waking();
-            inner.make_ready(&mut inner.writer.lock())?;
-        }
-        Ok(Pass {
-            inner,
+        let pass = Pass {
+            inner: &self.inner,
+            _alone: self.inner.lock_pass(),
+        };
+        pass.make_ready()?;
+        Ok(pass)
+    }
+
+    /// To look at the segments while nothing replaces or removes them; `None` while somebody else is at it. Before a change,
+    /// [`make_ready`](Pass::make_ready).
+    pub(super) fn try_pass(&self) -> Option<Pass<'_>> {
+        let alone = self.inner.pass.try_lock()?;
+        Some(Pass {
+            inner: &self.inner,
             _alone: alone,
         })
     }
 
     /// All segments but the last, in order, as they are now.
-    ///
-    /// # Errors
-    ///
-    /// `Corruption` if one cannot be opened, or does not follow the one before.
+    #[cfg(test)]
     pub(crate) fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
-        let _alone = self.inner.pass.lock();
+        let _alone = self.inner.lock_pass();
         self.inner.sealed()
     }
 }
 
 impl Inner {
+    pub(super) fn lock_pass(&self) -> MutexGuard<'_, ()> {
+        self.pass_wanted.fetch_add(1, Ordering::Relaxed); // a hint to who has it, no more
+        let alone = self.pass.lock();
+        self.pass_wanted.fetch_sub(1, Ordering::Relaxed);
+        alone
+    }
+
     fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
         let snapshot = self.segments();
         let slots = snapshot
@@ -95,7 +105,21 @@ impl Inner {
 }
 
 impl Pass<'_> {
-    /// All segments but the last: those that can be rewritten.
+    pub(super) fn make_ready(&self) -> Result<()> {
+        let _woken = self.inner.progress.waking();
+        self.inner.make_ready(&mut self.inner.writer.lock())
+    }
+
+    /// Does somebody wait for it to end?
+    pub(super) fn is_wanted(&self) -> bool {
+        self.inner.pass_wanted.load(Ordering::Relaxed) > 0
+    }
+
+    /// All segments but the last, in order: those that can be rewritten.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` if one cannot be opened, or does not follow the one before.
     pub(crate) fn sealed(&self) -> Result<Vec<Arc<Segment>>> {
         self.inner.sealed()
     }
@@ -105,7 +129,7 @@ impl Pass<'_> {
         &self,
         run: &[Arc<Segment>],
         packing: Packing,
-        keep: &mut Keep<'_>,
+        keep: &mut dyn Keeper,
     ) -> Result<Swapped> {
         let inner = self.inner;
         self.go_on()?;
@@ -124,7 +148,7 @@ impl Pass<'_> {
         self.commit(&replaced, live)?; // 2
         let after = file_len(&new);
         inner.change_segments(|segments| put_in_place(segments, &replaced, new)); // 3
-        self.remove_debris()?; // 4, 5
+        self.clear_up()?; // 4, 5
         Ok(Swapped {
             segments: replaced.len() as u64,
             before: run.iter().map(|segment| file_len(segment)).sum(),
@@ -133,7 +157,7 @@ impl Pass<'_> {
     }
 
     /// May this pass go on? Between the steps a log is closed, or its directory taken away.
-    fn go_on(&self) -> Result<()> {
+    pub(super) fn go_on(&self) -> Result<()> {
         self.inner.home.check_open()?;
         self.inner.home.evidence.held()
     }
@@ -143,7 +167,7 @@ impl Pass<'_> {
         &self,
         run: &[Arc<Segment>],
         packing: Packing,
-        keep: &mut Keep<'_>,
+        keep: &mut dyn Keeper,
     ) -> Result<Arc<Segment>> {
         let inner = self.inner;
         let (ground, place) = (&inner.home.ground, &inner.place);
@@ -188,27 +212,36 @@ impl Pass<'_> {
 
     /// Step 2.
     fn commit(&self, replaced: &[SegmentName], live: SegmentName) -> Result<()> {
+        let swapped = self.change_manifest(|stored, ground, place| {
+            manifest::swap(ground, place, stored, replaced, live)
+        });
+        swapped.inspect_err(|e| {
+            if !matches!(e, Error::Indeterminate { .. } | Error::Poisoned { .. }) {
+                self.clear_making();
+            }
+        })
+    }
+
+    /// Writes the manifest, which is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `Poisoned`, `Indeterminate`: it may be there or not. Recovery finds out which, and until then nothing is removed. Any other: it is as
+    /// it was.
+    pub(super) fn change_manifest(
+        &self,
+        change: impl FnOnce(&mut Stored, &Ground, &Place) -> Result<()>,
+    ) -> Result<()> {
         let inner = self.inner;
         let mut stored = inner.manifest.lock();
-        let swapped = manifest::swap(
-            &inner.home.ground,
-            &inner.place,
-            &mut stored,
-            replaced,
-            live,
-        );
+        let changed = change(&mut stored, &inner.home.ground, &inner.place);
         inner
             .manifest_generation
             .store(stored.generation, Ordering::Release);
         drop(stored);
-        match swapped {
-            // It may be there or not: recovery finds out which, and until then nothing is removed.
+        match changed {
             Err(e @ Error::Indeterminate { .. }) => Err(self.stop(e)),
-            Err(e) => {
-                self.clear_making();
-                Err(e)
-            }
-            Ok(()) => Ok(()),
+            changed => changed,
         }
     }
 
@@ -228,30 +261,45 @@ impl Pass<'_> {
         let _ = self.remove_debris(); // the next swap names what is left, and removes it
     }
 
-    /// Steps 4 and 5. What cannot be removed now is removed by the next pass, or when the log is opened again.
-    fn remove_debris(&self) -> Result<()> {
+    /// Steps 4 and 5 of what is decided. What cannot be removed now is so later: by maintenance, the next pass, or the next opening.
+    pub(super) fn clear_up(&self) -> Result<()> {
+        match self.remove_debris() {
+            Err(e @ Error::Poisoned { .. }) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps 4 and 5.
+    ///
+    /// # Errors
+    ///
+    /// The first file that could not be removed.
+    pub(super) fn remove_debris(&self) -> Result<()> {
         let inner = self.inner;
         let (ground, place) = (&inner.home.ground, &inner.place);
         inner.home.evidence.held()?;
         let debris = inner.manifest.lock().debris.clone();
-        let gone = debris.iter().filter(|&&(base, generation)| {
-            let slot = Slot::named(place, base, generation);
-            rewrite::remove(ground, &slot.path).is_ok()
-        });
-        let gone: Vec<SegmentName> = gone.copied().collect();
+        let (mut gone, mut result) = (Vec::<SegmentName>::new(), Ok(()));
+        for (base, generation) in debris {
+            let path = Slot::named(place, base, generation).path;
+            match rewrite::remove(ground, &path) {
+                Ok(()) => gone.push((base, generation)),
+                Err(e) => result = result.and(Err(Error::io("remove", &path, e))),
+            }
+        }
         ground
             .handles
             .sync_dir(&place.dir)
             .map_err(|e| self.stop(Error::failed_sync(&place.dir, e)))?;
         let mut stored = inner.manifest.lock();
         stored.debris.retain(|name| !gone.contains(name));
-        Ok(())
+        result
     }
 }
 
 /// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first,
-/// and the file is not too large.
-pub(crate) fn runs(sealed: &[Arc<Segment>]) -> Vec<Range<usize>> {
+/// and the file has at most so many bytes, or takes the place of one alone.
+pub(crate) fn runs(sealed: &[Arc<Segment>], most: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (at, segment) in sealed.iter().enumerate() {
@@ -264,7 +312,7 @@ pub(crate) fn runs(sealed: &[Arc<Segment>]) -> Vec<Range<usize>> {
             segment.header.expected == segment.base()
                 && before.seal().map(|seal| seal.footer.next_base) == Some(segment.base())
                 && u32::try_from(end - first.base()).is_ok()
-                && bytes + len <= MAX_SEGMENT_BYTES
+                && bytes + len <= most
         });
         if let Some(run) = runs.last_mut().filter(|_| joins) {
             run.end = at + 1;
@@ -291,7 +339,7 @@ fn put_in_place(segments: &mut Segments, replaced: &[SegmentName], new: Arc<Segm
     let at = segments.slots.iter().position(is_replaced).unwrap_or(0);
     segments.slots.retain(|slot| !is_replaced(slot));
     segments.slots.insert(at, Arc::new(Slot::replacing(new)));
-    segments.swaps += 1;
+    segments.changes += 1;
 }
 
 #[cfg(test)]

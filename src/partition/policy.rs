@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::accumulator::Accumulator;
 
 /// How much of a topic is kept, for each partition. Unlimited where nothing is set.
 ///
@@ -34,6 +36,11 @@ impl Retention {
         self
     }
 
+    /// Is everything kept?
+    pub(crate) fn is_unlimited(self) -> bool {
+        self == Retention::default()
+    }
+
     pub(crate) fn check(self) -> Result<()> {
         if self.age.is_some_and(|age| age.is_zero()) {
             return Err(Error::invalid(
@@ -59,6 +66,18 @@ pub enum RetentionTime {
     RecordTime,
     /// The append time.
     AppendTime,
+}
+
+impl RetentionTime {
+    /// The time of the newest record of a segment whose batches add up so; `None` if it holds none.
+    pub(crate) fn newest(self, of: &Accumulator) -> Option<Timestamp> {
+        let newest = match self {
+            RetentionTime::Smaller => of.max_smaller,
+            RetentionTime::RecordTime => of.max_event,
+            RetentionTime::AppendTime => of.last_append,
+        };
+        (of.records > 0).then(|| Timestamp::from_millis(newest))
+    }
 }
 
 /// That a topic keeps the latest record of each key, and how eagerly. Its records need keys.
@@ -105,6 +124,15 @@ impl Compaction {
     pub fn max_lag(mut self, lag: Duration) -> Self {
         self.max_lag = Some(lag);
         self
+    }
+
+    pub(crate) fn dirty_ratio(&self) -> f32 {
+        self.min_dirty_ratio.unwrap_or(0.5)
+    }
+
+    pub(crate) fn tombstones(&self) -> Duration {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        self.tombstone_retention.unwrap_or(DAY)
     }
 
     pub(crate) fn check(self) -> Result<()> {

@@ -28,7 +28,7 @@ pub(crate) struct Cursor {
     /// Blocks to read into again; one consumer's readers share them. `None` for a single read.
     spares: Option<Arc<Spares>>,
     /// Of the list of segments that `here` is from.
-    swaps: u64,
+    changes: u64,
 }
 
 struct Here {
@@ -58,7 +58,7 @@ impl Partition {
             here: None,
             rest: None,
             spares,
-            swaps: 0,
+            changes: 0,
         }
     }
 }
@@ -132,9 +132,9 @@ impl Cursor {
         }
     }
 
-    /// Were segments of this snapshot replaced meanwhile? Then their files may be gone, and what stands in them stands elsewhere.
+    /// Were segments of this snapshot replaced or removed meanwhile? Then their files may be gone, and what stands in them stands elsewhere.
     fn is_outdated(&self, segments: &Segments) -> bool {
-        self.inner.segments().swaps != segments.swaps
+        self.inner.segments().changes != segments.changes
     }
 
     fn fill_from(
@@ -208,8 +208,8 @@ impl Cursor {
 
     /// Stands on the segment that holds the next offset. `false`: there is a gap, and the next offset has moved behind it.
     fn stand(&mut self, segments: &Segments, end: u64) -> Result<bool> {
-        if self.swaps != segments.swaps {
-            self.swaps = segments.swaps;
+        if self.changes != segments.changes {
+            self.changes = segments.changes;
             self.here = None; // it may be the place of another segment now
         }
         if let Some(here) = &self.here {

@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Inner;
+use super::retention::is_old;
 use super::segments::Slot;
 use super::settings::Settings;
 use super::writer::{Rear, Writer};
+use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::accumulator::Accumulator;
 use crate::format::batch::HEADER_LEN;
 use crate::format::encoder::Encoder;
 use crate::format::extension::MAX_EXTENSION_LEN;
@@ -32,15 +35,22 @@ impl Inner {
         writer: &mut Writer,
         settings: &Settings,
         encoder: &Encoder,
+        append_ms: u64,
     ) -> Result<()> {
-        if has_clearly_room(writer, settings, encoder) {
+        if append_ms < writer.young_until && has_clearly_room(writer, settings, encoder) {
             return Ok(());
         }
-        self.find_room(writer, settings, encoder)
+        self.find_room(writer, settings, encoder, append_ms)
     }
 
     #[cold]
-    fn find_room(&self, writer: &mut Writer, settings: &Settings, encoder: &Encoder) -> Result<()> {
+    fn find_room(
+        &self,
+        writer: &mut Writer,
+        settings: &Settings,
+        encoder: &Encoder,
+        append_ms: u64,
+    ) -> Result<()> {
         let records = u64::from(encoder.count());
         if records > u64::from(settings.offset_span) {
             let limit = u64::from(settings.offset_span);
@@ -64,23 +74,45 @@ impl Inner {
                 && active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
             let spanned = writer.next + records > active.segment.span_end();
             let other_level = settings.below_power() && !active.segment.header.below_power;
-            let old = settings.segment_age.is_some_and(|age| {
-                let made = active.segment.header.created_ms;
-                !active.is_empty()
-                    && i64::try_from(age.as_millis()).is_ok_and(|age| {
-                        self.home.clock.now().as_millis().saturating_sub(made) >= age
-                    })
-            });
+            let now = Timestamp::from_millis(append_ms as i64); // which a batch can hold
+            let totals = active.accumulator();
+            let old = settings
+                .roll_age()
+                .is_some_and(|age| is_old(&totals, age, now));
             if !(full || spanned || old || other_level && !active.is_empty()) {
                 if other_level {
-                    return self.replace_empty(writer, settings, writer.next);
+                    self.replace_empty(writer, settings, writer.next)?;
                 }
+                writer.young_until = young_until(settings, &totals, append_ms);
                 return Ok(());
             }
             self.home.evidence.held()?;
             self.seal_active(writer, writer.next)?;
         }
-        self.begin_segment(writer, settings)
+        self.begin_segment(writer, settings)?;
+        writer.young_until = young_until(settings, &Accumulator::default(), append_ms);
+        Ok(())
+    }
+
+    /// Ends the present segment and begins the next one, unless the present one is empty.
+    pub(crate) fn roll_now(&self) -> Result<()> {
+        let _woken = self.progress.waking();
+        let mut writer = self.writer.lock();
+        self.make_ready(&mut writer)?;
+        self.roll_here(&mut writer)
+    }
+
+    /// As [`roll_now`](Inner::roll_now), for a writer that is ready.
+    pub(crate) fn roll_here(&self, writer: &mut Writer) -> Result<()> {
+        match &writer.rear {
+            Rear::Active(active) if active.is_empty() => return Ok(()),
+            Rear::Closed(None) => return Ok(()), // never written
+            _ => {}
+        }
+        self.home.evidence.held()?;
+        let next = writer.next;
+        self.seal_active(writer, next)?;
+        self.begin_segment(writer, &self.settings())
     }
 
     /// Seals the active segment (steps 1 and 2); the next one begins at `next_base`.
@@ -220,6 +252,7 @@ impl Inner {
         writer.pointed = active.len;
         writer.checked = active.len;
         writer.sync_asked = false;
+        writer.young_until = 0; // the next append looks
         let slot = Arc::new(Slot::of(Arc::clone(&active.segment)));
         self.change_segments(|segments| {
             segments.slots.push(slot);
@@ -310,6 +343,17 @@ impl Inner {
     }
 }
 
+/// Until when no append need look whether a segment is too old for it.
+fn young_until(settings: &Settings, totals: &Accumulator, now: u64) -> u64 {
+    let begun = match totals.records {
+        0 => now,
+        _ => totals.first_append.unsigned_abs(),
+    };
+    settings.roll_age().map_or(u64::MAX, |age| {
+        begun.saturating_add(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    })
+}
+
 /// Is there room for the batch in the present segment, so clearly that nothing more need be asked? `false` says nothing.
 #[inline]
 fn has_clearly_room(writer: &Writer, settings: &Settings, encoder: &Encoder) -> bool {
@@ -323,6 +367,5 @@ fn has_clearly_room(writer: &Writer, settings: &Settings, encoder: &Encoder) -> 
         && end <= active.segment.span_end()
         && end <= Offset::MAX.get() - u64::from(u32::MAX)
         && encoder.count() <= settings.offset_span
-        && settings.segment_age.is_none()
         && settings.below_power() == active.segment.header.below_power
 }

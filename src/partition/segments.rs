@@ -36,8 +36,8 @@ pub(crate) struct Segments {
     /// Offset after the last record, where recovery left a gap behind it that no segment records yet.
     pub(crate) gap_from: Option<u64>,
     pub(crate) tail: Option<Arc<Tail>>,
-    /// How often segments of this list were replaced by others with the same records.
-    pub(crate) swaps: u64,
+    /// How often segments of this list were replaced by others with the same records, or removed.
+    pub(crate) changes: u64,
 }
 
 impl Slot {

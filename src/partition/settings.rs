@@ -107,7 +107,7 @@ impl Default for Settings {
         Settings {
             durability: Durability::Power,
             segment_bytes: 64 << 20,
-            segment_age: None,
+            segment_age: Some(Duration::from_secs(7 * 24 * 60 * 60)),
             offset_span: 1 << 24,
             index_interval: 4096,
             max_record_bytes: 1 << 20,
@@ -171,6 +171,15 @@ impl Settings {
         }
         self.retention.check()?;
         self.compaction.map_or(Ok(()), Compaction::check)
+    }
+
+    /// How old a segment may become before the next one is begun: so that its records can be compacted in time, too.
+    pub(crate) fn roll_age(&self) -> Option<Duration> {
+        let lag = self.compaction.and_then(|compaction| compaction.max_lag);
+        match (self.segment_age, lag) {
+            (Some(age), Some(lag)) => Some(age.min(lag)),
+            (age, lag) => age.or(lag),
+        }
     }
 
     /// A record without a key is refused: nothing could ever take its place.

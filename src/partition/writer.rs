@@ -48,6 +48,8 @@ pub(crate) struct Writer {
     pub(crate) checked: u64,
     /// A sync has been asked for and has not begun.
     pub(crate) sync_asked: bool,
+    /// Before this time, in milliseconds since the epoch, the active segment is not too old to be appended to.
+    pub(crate) young_until: u64,
     /// How often recovery was run since the log was opened: see [`Mark`].
     pub(crate) life: u64,
     /// What ended the life before.
@@ -162,22 +164,40 @@ impl Writer {
         since(self.synced) < SYNC_EVERY && since(self.checked.max(self.pointed)) < CHECKED_EVERY
     }
 
-    /// The end of the last segment as a recovery point.
-    pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
-        let (segment, position, accumulator) = match &self.rear {
-            Rear::Active(active) => (&active.segment, active.len, active.accumulator()),
+    /// The last segment, its bytes, and what its batches add up to.
+    fn last_segment(&self) -> Option<(&Arc<Segment>, u64, Accumulator)> {
+        match &self.rear {
+            Rear::Active(active) => Some((&active.segment, active.len, active.accumulator())),
             Rear::Resting {
                 segment,
                 len,
                 accumulator,
                 ..
-            } => (segment, *len, *accumulator),
+            } => Some((segment, *len, *accumulator)),
             Rear::Closed(last) => {
                 let segment = last.as_ref()?;
                 let footer = &segment.seal()?.footer;
-                (segment, footer.file_len(), footer.accumulator)
+                Some((segment, footer.file_len(), footer.accumulator))
             }
-        };
+        }
+    }
+
+    /// The bytes of the last segment, and what its batches add up to.
+    pub(crate) fn last(&self) -> (u64, Accumulator) {
+        let last = self.last_segment();
+        last.map_or((0, Accumulator::default()), |(_, len, totals)| {
+            (len, totals)
+        })
+    }
+
+    /// Can the last segment still be appended to?
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.rear, Rear::Closed(_))
+    }
+
+    /// The end of the last segment as a recovery point.
+    pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
+        let (segment, position, accumulator) = self.last_segment()?;
         Some(Point {
             topic: inner.place.topic,
             partition: inner.place.at.partition().get(),
@@ -228,7 +248,7 @@ impl Inner {
         settings: &Settings,
     ) -> Result<u64> {
         let append_ms = self.append_time(writer, settings, encoder)?;
-        self.make_room(writer, settings, encoder)?;
+        self.make_room(writer, settings, encoder, append_ms)?;
         let first = writer.next;
         self.write(writer, encoder, append_ms, settings.index_interval)?;
         writer.last_append = append_ms;

@@ -2,9 +2,10 @@
 //!
 //! A record batch that is kept whole is copied as it is, for its new place; one that is kept in part becomes a sparse batch with
 //! the same time and extension, whose records keep their offsets. What cannot be looked into because a newer version wrote it
-//! is kept whole. Anything that is not right ends the work with an error, and changes nothing: the files that are read stay as
+//! is kept whole. A batch with tombstones is told when they may go. Anything that is not right ends the work with an error, and changes nothing: the files that are read stay as
 //! they are until somebody swaps them for the new one.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,17 +29,34 @@ use crate::format::wire::Seed;
 use crate::io::{File, OpenMode, write_full};
 use crate::offset::TopicPartition;
 
-/// Is this record wanted any more? Asked once for each, in order of their offsets.
-pub(crate) type Keep<'k> = dyn FnMut(Candidate<'_>) -> bool + 'k;
+/// Who knows which records are wanted any more.
+pub(crate) trait Keeper {
+    /// Is this one? Asked in order of their offsets, once for each.
+    fn wants(&mut self, record: Candidate<'_>) -> bool;
+
+    /// Is certainly none wanted from the first of these offsets to the last? Asked before [`wants`](Keeper::wants), so that a batch need
+    /// not be looked into.
+    fn wants_none(&mut self, _first: u64, _last: u64) -> bool {
+        false
+    }
+
+    /// When tombstones of a batch that ends with this offset may go, in milliseconds since the epoch. Told to those that have not been told
+    /// before.
+    fn horizon(&self, _last: u64) -> Option<i64> {
+        None
+    }
+}
+
+impl<F: FnMut(Candidate<'_>) -> bool> Keeper for F {
+    fn wants(&mut self, record: Candidate<'_>) -> bool {
+        self(record)
+    }
+}
 
 /// How the records that are kept are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Each in the batch that it was in, so that append times stay as they are.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for topics, whose compaction is to come")
-    )]
     AsTheyWere,
     /// Small neighbours share a batch, with the append time of the last: where nobody asks for append times.
     Together,
@@ -146,30 +164,49 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Copies what is to be kept of one of the segments, in their order.
-    pub(crate) fn copy(&mut self, from: &Segment, keep: &mut Keep<'_>) -> Result<()> {
-        each_batch(self.making.ground, from, |batch| {
-            self.copy_batch(from, batch, keep)
-        })
+    pub(crate) fn copy(&mut self, from: &Segment, keep: &mut dyn Keeper) -> Result<()> {
+        let keep = RefCell::new(keep);
+        each_batch(
+            self.making.ground,
+            from,
+            |first, last| !keep.borrow_mut().wants_none(first, last),
+            |batch| self.copy_batch(from, batch, &mut **keep.borrow_mut()),
+        )
     }
 
-    fn copy_batch(&mut self, from: &Segment, batch: &Sound<'_>, keep: &mut Keep<'_>) -> Result<()> {
+    fn copy_batch(
+        &mut self,
+        from: &Segment,
+        batch: &Sound<'_>,
+        keep: &mut dyn Keeper,
+    ) -> Result<()> {
         let body = match batch.body() {
             Ok(body) => body,
             Err(Bad::Newer { .. }) => return self.copy_newer(batch),
             Err(bad) => return Err(batch.lost(from, bad)),
         };
+        let mut extension = batch.extension().map_err(|bad| batch.lost(from, bad))?;
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
+        let mut deletes = false;
         for record in body::records(&batch.header, &body) {
             match record {
-                Ok(record) => kept.push(keep(batch.candidate(&record, &body))),
+                Ok(record) => {
+                    let candidate = batch.candidate(&record, &body, &extension);
+                    kept.push(keep.wants(candidate));
+                    deletes |= candidate.tombstone && kept.last() == Some(&true);
+                }
                 Err(Bad::Newer { .. }) => return self.copy_newer(batch),
                 Err(bad) => return Err(batch.lost(from, bad)),
             }
         }
         let wanted = kept.iter().filter(|&&kept| kept).count();
-        let extension = batch.extension().map_err(|bad| batch.lost(from, bad))?;
-        let whole = wanted == kept.len() || is_more(&extension, &batch.header);
+        let is_more = is_more(&extension, &batch.header);
+        let told = extension.delete_horizon;
+        if deletes {
+            extension.delete_horizon = told.or_else(|| keep.horizon(batch.last()));
+        }
+        let whole = is_more || wanted == kept.len() && extension.delete_horizon == told;
         let packs = self.making.packing == Packing::Together
             && is_plain(&extension, &batch.header)
             && body.len() < PACK_BYTES;

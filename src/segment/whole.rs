@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use super::read::{Flaw, check};
-use super::{Damage, Ground, Segment, Why, scan};
+use super::{Damage, Ground, Seal, Segment, Why, scan};
 use crate::error::{Error, Result};
 use crate::format::Bad;
 use crate::format::batch::{self, BatchHeader, HEADER_LEN, MAX_BATCH_BYTES};
 use crate::format::body;
 use crate::format::compress::{self, Codec};
-use crate::format::extension::Extension;
+use crate::format::extension::{Extension, MAX_EXTENSION_LEN};
 use crate::format::wire::Seed;
 
 /// A record that may be kept or left out.
@@ -19,9 +19,11 @@ pub(crate) struct Candidate<'b> {
     pub(crate) key: Option<&'b [u8]>,
     /// It has no value.
     pub(crate) tombstone: bool,
+    /// When the tombstones of its batch may go, in milliseconds since the epoch, if that was told.
+    pub(crate) horizon: Option<i64>,
 }
 
-/// Calls `each` for every record of a sealed segment.
+/// Calls `each` for every record of a sealed segment, but for batches of which none is `wanted`: asked with their first and last offset.
 ///
 /// # Errors
 ///
@@ -30,13 +32,15 @@ pub(crate) struct Candidate<'b> {
 pub(crate) fn each_record(
     ground: &Ground,
     segment: &Segment,
+    wanted: impl FnMut(u64, u64) -> bool,
     mut each: impl FnMut(Candidate<'_>),
 ) -> Result<()> {
-    each_batch(ground, segment, |batch| {
+    each_batch(ground, segment, wanted, |batch| {
         let body = batch.body().map_err(|bad| batch.lost(segment, bad))?;
+        let extension = batch.extension().map_err(|bad| batch.lost(segment, bad))?;
         for record in body::records(&batch.header, &body) {
             let record = record.map_err(|bad| batch.lost(segment, bad))?;
-            each(batch.candidate(&record, &body));
+            each(batch.candidate(&record, &body, &extension));
         }
         Ok(())
     })
@@ -77,11 +81,22 @@ impl Sound<'_> {
             .map(Cow::Owned)
     }
 
-    pub(super) fn candidate<'r>(&self, record: &body::RawRecord, body: &'r [u8]) -> Candidate<'r> {
+    /// Last offset.
+    pub(super) fn last(&self) -> u64 {
+        self.first + u64::from(self.header.last_delta)
+    }
+
+    pub(super) fn candidate<'r>(
+        &self,
+        record: &body::RawRecord,
+        body: &'r [u8],
+        extension: &Extension,
+    ) -> Candidate<'r> {
         Candidate {
             offset: self.first + u64::from(record.delta),
             key: record.key.of(body),
             tombstone: record.value.of(body).is_none(),
+            horizon: extension.delete_horizon,
         }
     }
 
@@ -89,7 +104,7 @@ impl Sound<'_> {
         segment.damage_error(Damage {
             why: why(bad),
             byte: self.position,
-            lost: self.first..self.first + u64::from(self.header.last_delta) + 1,
+            lost: self.first..self.last() + 1,
             resume: None,
         })
     }
@@ -102,60 +117,94 @@ fn why(bad: Bad) -> Why {
     }
 }
 
-/// Calls `each` for every batch of a sealed segment, all of which must be sound and in order, up to its footer.
+/// Calls `each` for every batch of a sealed segment, all of which must be sound and in order, up to its footer. Of one that is not
+/// `wanted`, which is asked with its first and last offset, only the header has to be sound.
 pub(super) fn each_batch(
     ground: &Ground,
     segment: &Segment,
+    mut wanted: impl FnMut(u64, u64) -> bool,
     mut each: impl FnMut(&Sound<'_>) -> Result<()>,
 ) -> Result<()> {
     let seal = segment.seal().expect("only sealed segments are rewritten");
     let io = |e| Error::io("read", segment.path(), e);
     let file = ground.handles.file(&segment.handle).map_err(io)?;
     let mut stream = scan::Stream::new(&*file, seal.data_end);
-    let (mut at, mut next) = (segment.header_len, segment.base());
-    let end = seal.footer.last.map_or(segment.base(), |last| last + 1);
-    let damage = |byte, lost, why| {
-        segment.damage_error(Damage {
-            why,
-            byte,
-            lost,
-            resume: None,
-        })
+    let mut way = Way {
+        segment,
+        seal,
+        at: segment.header_len,
+        next: segment.base(),
+        end: seal.footer.last.map_or(segment.base(), |last| last + 1),
     };
-    while at < seal.data_end {
-        let left = seal.data_end - at;
-        let fixed = stream.at(at, HEADER_LEN).map_err(io)?;
-        let total = batch::hop(fixed).map_or(HEADER_LEN as u64, |(_, _, total)| total);
-        let bytes = stream.at(at, total.min(left) as usize).map_err(io)?;
-        let (header, newer) = match checked(bytes, Seed::new(segment.header.salt, at)) {
-            Ok(checked) => checked,
-            Err(Flaw::Body(_, why) | Flaw::Header(why)) => {
-                return Err(damage(at, next..end.max(next + 1), why));
-            }
-            Err(Flaw::Short(_)) => {
-                return Err(damage(at, next..end.max(next + 1), Why::Corrupt));
-            }
-        };
-        let first = segment.base() + u64::from(header.base_delta);
-        let behind = first + u64::from(header.last_delta) + 1;
-        let in_order = first == next || seal.footer.sparse && first > next;
-        if !in_order || behind > end {
-            return Err(damage(at, next..end.max(next + 1), Why::Corrupt));
+    while way.at < seal.data_end {
+        let seed = Seed::new(segment.header.salt, way.at);
+        let front = stream.at(way.at, HEADER_LEN + MAX_EXTENSION_LEN);
+        let front = front.map_err(io)?;
+        if let Ok(header) = BatchHeader::decode(front, seed)
+            && let Some(behind) = way.behind(&header)
+            && !wanted(behind - 1 - u64::from(header.last_delta), behind - 1)
+        {
+            way.go_on(&header, behind);
+            continue;
         }
+        let total = batch::hop(front).map_or(HEADER_LEN as u64, |(_, _, total)| total);
+        let total = total.min(seal.data_end - way.at) as usize;
+        let bytes = stream.at(way.at, total).map_err(io)?;
+        let (header, newer) = checked(bytes, seed).map_err(|flaw| match flaw {
+            Flaw::Body(_, why) | Flaw::Header(why) => way.damaged(why),
+            Flaw::Short(_) => way.damaged(Why::Corrupt),
+        })?;
+        let behind = way.behind(&header);
+        let behind = behind.ok_or_else(|| way.damaged(Why::Corrupt))?;
         each(&Sound {
             header,
-            first,
-            position: at,
-            bytes: bytes.get(..total as usize).unwrap_or_default(),
+            first: behind - 1 - u64::from(header.last_delta),
+            position: way.at,
+            bytes: bytes.get(..total).unwrap_or_default(),
             newer,
         })?;
-        next = behind;
-        at += total;
+        way.go_on(&header, behind);
     }
-    if at != seal.data_end || !seal.footer.sparse && next != end {
-        return Err(damage(at, next..end.max(next + 1), Why::Corrupt));
+    if way.at != seal.data_end || !seal.footer.sparse && way.next != way.end {
+        return Err(way.damaged(Why::Corrupt));
     }
     Ok(())
+}
+
+/// How far a segment was read.
+struct Way<'s> {
+    segment: &'s Segment,
+    seal: &'s Seal,
+    at: u64,
+    /// The offset that comes next, or where a later one may come, the least.
+    next: u64,
+    /// The offset after the last.
+    end: u64,
+}
+
+impl Way<'_> {
+    /// The offset behind this batch, if it may come next.
+    fn behind(&self, header: &BatchHeader) -> Option<u64> {
+        let first = self.segment.base() + u64::from(header.base_delta);
+        let behind = first + u64::from(header.last_delta) + 1;
+        let in_order = first == self.next || self.seal.footer.sparse && first > self.next;
+        let fits = header.total_len() <= self.seal.data_end - self.at;
+        (in_order && fits && behind <= self.end).then_some(behind)
+    }
+
+    fn go_on(&mut self, header: &BatchHeader, behind: u64) {
+        self.next = behind;
+        self.at += header.total_len();
+    }
+
+    fn damaged(&self, why: Why) -> Error {
+        self.segment.damage_error(Damage {
+            why,
+            byte: self.at,
+            lost: self.next..self.end.max(self.next + 1),
+            resume: None,
+        })
+    }
 }
 
 /// The header of a sound batch, and whether a newer version wrote it.

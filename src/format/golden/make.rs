@@ -11,7 +11,7 @@ use crate::format::extension::{Extension, ProducerTag, RecordExtension};
 use crate::format::index::{BLOOM, Index, KEYS, OffsetEntry, TimeEntry, encode_blocks};
 use crate::format::ledger::{self, GroupPosition, kind, put_group_position};
 use crate::format::root::{
-    Catalogue, CatalogueEntry, FormatFile, Manifest, Swap, TopicState, feature,
+    Catalogue, CatalogueEntry, Clean, FormatFile, Manifest, Swap, TopicState, feature,
 };
 use crate::format::segment::{Footer, GapReason, Link, SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::slots::{SlotFile, encode_file, encode_slot, slot_position};
@@ -268,6 +268,10 @@ pub(super) fn manifest() -> Manifest {
         swap: Some(Swap {
             replaced: vec![(1 << 24, 0)],
             live: (1 << 24, 1),
+        }),
+        clean: Some(Clean {
+            below: 1 << 24,
+            horizon: Some(1_700_086_400_000),
         }),
     }
 }

@@ -7,8 +7,7 @@
 //! 3. the last segment is rolled if it is worth rewriting
 //! 4. if enough was sealed since the last pass, all sealed segments are rewritten with the newest record of each key alone
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use super::super::maintenance::MaintenanceReport;
@@ -17,10 +16,9 @@ use super::{Ledger, PartitionKey};
 use crate::error::Result;
 use crate::partition::Partition;
 use crate::partition::agenda::Chore;
-use crate::partition::pass::{Pass, file_len, runs};
-use crate::segment::Segment;
+use crate::partition::compaction::Plan;
+use crate::partition::settings::MAX_SEGMENT_BYTES;
 use crate::segment::rewrite::Packing;
-use crate::segment::whole::{Candidate, each_record};
 
 /// From a commit to the sync that covers it.
 const SYNC_WITHIN: Duration = Duration::from_secs(1);
@@ -35,9 +33,6 @@ pub(super) struct Done {
     /// Bytes that were sealed and not rewritten when a pass failed: the thread does not try again before there are more.
     failed_at: Option<u64>,
 }
-
-/// Where the newest record of each key is, and whether it is a tombstone.
-type Newest = HashMap<Vec<u8>, (u64, bool)>;
 
 impl Ledger {
     /// After a commit was stored. `true`: so much is un-synced that the caller syncs, when it has released the lock.
@@ -112,78 +107,34 @@ impl Ledger {
 
     /// Bytes of sealed segments that no pass has seen, unless there are too few of them beside those that one has: then 0.
     fn fresh_bytes(&self) -> Result<u64> {
-        let sealed = self.partition().sealed()?;
-        let rewritten = |segment: &&Arc<Segment>| segment.seal().is_some_and(|s| s.footer.sparse);
-        let (old, fresh): (Vec<_>, Vec<_>) = sealed.iter().partition(rewritten);
-        let sum = |segments: Vec<&Arc<Segment>>| segments.into_iter().map(|s| file_len(s)).sum();
-        let (old, fresh): (u64, u64) = (sum(old), sum(fresh));
-        Ok(if fresh > old { fresh } else { 0 })
+        let dirt = self.partition().dirt_by(&self.plan(), None)?;
+        let fresh = dirt.filter(|dirt| dirt.dirty > dirt.clean);
+        Ok(fresh.map_or(0, |dirt| dirt.dirty))
     }
 
-    /// Step 4: the newest record of each key is kept, of every kind. Of a key whose newest record is a tombstone nothing is left,
-    /// since everything older is in this pass: runs are rewritten in their order, so that what a tombstone hides goes before it.
+    /// Step 4: the newest record of each key is kept, of every kind. Of a key whose newest record is a tombstone nothing is left: who
+    /// replays this begins with nothing.
     fn compact(&self, report: &mut MaintenanceReport) -> Result<()> {
-        let pass = self.partition().begin_pass()?;
-        let sealed = pass.sealed()?;
-        let mut newest = Newest::new();
-        for segment in &sealed {
-            each_record(&self.home.ground, segment, |record| {
-                note(&mut newest, record);
-            })?;
-        }
-        for run in runs(&sealed) {
-            self.compact_run(&pass, &sealed[run], &newest, report)?;
-        }
-        Ok(())
-    }
-
-    fn compact_run(
-        &self,
-        pass: &Pass<'_>,
-        run: &[Arc<Segment>],
-        newest: &Newest,
-        report: &mut MaintenanceReport,
-    ) -> Result<()> {
-        if let [only] = run
-            && self.is_all_wanted(only, newest)?
-        {
-            return Ok(());
-        }
-        let mut keep = |record: Candidate<'_>| is_wanted(newest, record);
-        let swapped = pass.swap(run, Packing::Together, &mut keep)?;
-        report.segments_compacted += swapped.segments;
-        report.bytes_freed += swapped.before.saturating_sub(swapped.after);
-        Ok(())
-    }
-
-    /// Was this segment rewritten before, and nothing in it superseded since?
-    fn is_all_wanted(&self, segment: &Segment, newest: &Newest) -> Result<bool> {
-        let mut all = segment.seal().is_some_and(|seal| seal.footer.sparse);
-        if all {
-            each_record(&self.home.ground, segment, |record| {
-                all &= is_wanted(newest, record);
-            })?;
-        }
-        Ok(all)
-    }
-}
-
-fn note(newest: &mut Newest, record: Candidate<'_>) {
-    let Some(key) = record.key else { return };
-    let place = (record.offset, record.tombstone);
-    match newest.get_mut(key) {
-        Some(known) => *known = place,
-        None => {
-            newest.insert(key.to_vec(), place);
+        loop {
+            let done = self.partition().compact_as(&self.plan())?;
+            report.segments_compacted += done.segments;
+            report.bytes_freed += done.freed;
+            if !done.more {
+                return Ok(());
+            }
         }
     }
-}
 
-/// A record without a key supersedes nothing, and is superseded by nothing.
-fn is_wanted(newest: &Newest, record: Candidate<'_>) -> bool {
-    record
-        .key
-        .is_none_or(|key| newest.get(key) == Some(&(record.offset, false)))
+    fn plan(&self) -> Plan {
+        Plan {
+            now: self.clock.now(),
+            memory: self.compaction_memory,
+            packing: Packing::Together,
+            tombstones: None,
+            settled: None,
+            run_bytes: MAX_SEGMENT_BYTES,
+        }
+    }
 }
 
 impl Chore for Ledger {

@@ -7,9 +7,11 @@ use crate::clock::Timestamp;
 use crate::format::names;
 use crate::io::Storage;
 use crate::offset::Offset;
+use crate::partition::settings::MAX_SEGMENT_BYTES;
 use crate::partition::tests::{Bench, small};
 use crate::record::Record;
 use crate::segment::ReadMode;
+use crate::segment::whole::Candidate;
 
 /// Whether the record at this offset is kept.
 type Wanted = fn(u64) -> bool;
@@ -87,10 +89,15 @@ fn swap_all(partition: &Partition, packing: Packing, wanted: Wanted) -> Vec<Swap
     let pass = partition.begin_pass().unwrap();
     let sealed = pass.sealed().unwrap();
     let swap = |run: Range<usize>| {
-        pass.swap(&sealed[run], packing, &mut |record| wanted(record.offset))
-            .unwrap()
+        pass.swap(&sealed[run], packing, &mut |record: Candidate<'_>| {
+            wanted(record.offset)
+        })
+        .unwrap()
     };
-    runs(&sealed).into_iter().map(swap).collect()
+    runs(&sealed, MAX_SEGMENT_BYTES)
+        .into_iter()
+        .map(swap)
+        .collect()
 }
 
 fn names(bench: &Bench) -> Vec<String> {
@@ -249,7 +256,7 @@ fn f68_a_pass_that_meets_damage_changes_nothing() {
     file.unwrap().write_at(&[0xEE; 3], middle).unwrap();
     let before = names(&bench);
     let pass = partition.begin_pass().unwrap();
-    let failed = pass.swap(&sealed, Packing::AsTheyWere, &mut |_| false);
+    let failed = pass.swap(&sealed, Packing::AsTheyWere, &mut |_: Candidate<'_>| false);
     assert!(failed.unwrap_err().is_corruption());
     drop(pass);
     assert_eq!(names(&bench), before);

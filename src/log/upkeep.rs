@@ -1,0 +1,262 @@
+//! The upkeep of topics, which nobody asks for: idle segments come to an end, old ones go, and compacted topics are compacted.
+//!
+//! One pass looks at every partition and stops when it has done so much; whoever calls it is told whether there is more. Nothing here holds
+//! a lock that appends or reads take while a file is written, synced or removed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::inner::Topics;
+use super::ledger::PartitionKey;
+use super::maintenance::MaintenanceReport;
+use super::settings::Description;
+use super::topic::TopicCore;
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::partition::Partition;
+use crate::partition::agenda::Chore;
+use crate::partition::compaction::{Compacted, Dirt};
+use crate::partition::home::Home;
+use crate::partition::retention::Most;
+
+/// A pass removes so many segments at most.
+const REMOVED_AT_ONCE: u64 = 10_000;
+/// A pass begins no round of compaction once it has read so much for others.
+const READ_AT_ONCE: u64 = 256 << 20;
+/// The calendar has jumped if it ran so far ahead of the time that passed.
+const JUMP: Duration = Duration::from_secs(60 * 60);
+/// So long after a jump, a pass removes one segment of a partition for its age, and no more: time for somebody to see to the clock.
+const WARY_FOR: Duration = Duration::from_secs(60 * 60);
+
+/// Looks after the topics of one open log.
+pub(super) struct Upkeep {
+    this: Weak<Upkeep>,
+    home: Arc<Home>,
+    topics: Topics,
+    /// Bytes that the table of keys may take while a partition is compacted.
+    memory: usize,
+    /// How often a thread does a pass; `None`: the host does.
+    every: Option<Duration>,
+    /// Held by who does a pass, one at a time.
+    seen: Mutex<Seen>,
+}
+
+/// What the last pass saw.
+struct Seen {
+    /// What the calendar said, and the time that had passed.
+    clock: (Timestamp, Duration),
+    /// When the calendar was seen to have jumped ahead, in time that had passed, and how far.
+    jump: Option<(Duration, Duration)>,
+    /// Where compaction has failed, and with how much to compact: it is not tried again before there is more.
+    failed: HashMap<PartitionKey, u64>,
+}
+
+impl Upkeep {
+    pub(super) fn new(
+        home: &Arc<Home>,
+        topics: &Topics,
+        memory: usize,
+        every: Option<Duration>,
+    ) -> Arc<Upkeep> {
+        let clock = (home.clock.now(), home.clock.elapsed());
+        Arc::new_cyclic(|this| Upkeep {
+            this: Weak::clone(this),
+            home: Arc::clone(home),
+            topics: Arc::clone(topics),
+            memory,
+            every,
+            seen: Mutex::new(Seen {
+                clock,
+                jump: None,
+                failed: HashMap::new(),
+            }),
+        })
+    }
+
+    /// A topic like this is to be looked after: soon, and again and again, if there is a thread to do it.
+    pub(super) fn ask_for(&self, description: &Description) {
+        if self.every.is_some() && needs_upkeep(description) {
+            self.ask(Duration::ZERO);
+        }
+    }
+
+    fn ask(&self, within: Duration) {
+        let chore: Weak<dyn Chore> = self.this.clone();
+        self.home.agenda.ask(&chore, within);
+    }
+
+    /// One pass.
+    ///
+    /// # Errors
+    ///
+    /// The first that a partition gives; the others are looked after all the same.
+    pub(super) fn pass(&self, report: &mut MaintenanceReport) -> Result<()> {
+        let mut seen = self.seen.lock();
+        let now = self.home.clock.now();
+        let wary = seen.look_at(now, self.home.clock.elapsed());
+        report.clock_jump = wary;
+        let cores: Vec<Arc<TopicCore>> = self
+            .topics
+            .read()
+            .values()
+            .filter_map(|known| known.core().ok().cloned())
+            .collect();
+        let partitions = || cores.iter().flat_map(|core| core.partitions.iter());
+        let mut result = Ok(());
+        for partition in partitions() {
+            self.home.check_open()?;
+            let trimmed = trim(partition, now, wary.is_some(), report);
+            result = result.and(unless_gone(partition, trimmed));
+        }
+        let mut due: Vec<(Dirt, &Partition)> = Vec::new();
+        for partition in partitions() {
+            match partition.dirt(now) {
+                Ok(dirt) => due.extend(dirt.map(|dirt| (dirt, partition))),
+                Err(e) => result = result.and(unless_gone(partition, Err(e))),
+            }
+        }
+        due.retain(|(dirt, of)| {
+            let failed = seen.failed.get(&of.key());
+            failed.is_none_or(|&failed| dirt.dirty > failed)
+        });
+        result.and(self.compact(&mut seen, due, now, report))
+    }
+
+    /// The filthiest first, until so much was read.
+    fn compact(
+        &self,
+        seen: &mut Seen,
+        mut due: Vec<(Dirt, &Partition)>,
+        now: Timestamp,
+        report: &mut MaintenanceReport,
+    ) -> Result<()> {
+        due.sort_by(|(a, _), (b, _)| {
+            let overdue = b.overdue.cmp(&a.overdue);
+            overdue.then(b.ratio().total_cmp(&a.ratio()))
+        });
+        let (mut read, mut result) = (0, Ok(()));
+        for (dirt, partition) in due {
+            self.home.check_open()?;
+            if read >= READ_AT_ONCE {
+                report.more = true;
+                break;
+            }
+            match partition.compact(self.memory, now) {
+                Ok(done) => {
+                    seen.failed.remove(&partition.key());
+                    read += done.read;
+                    report.more |= done.more;
+                    report.add(&done);
+                }
+                Err(e) => {
+                    seen.failed.insert(partition.key(), dirt.dirty);
+                    result = result.and(unless_gone(partition, Err(e)));
+                }
+            }
+        }
+        result
+    }
+
+    /// Compacts a topic as far as it can be, whatever its settings say of when that pays.
+    pub(super) fn compact_now(
+        &self,
+        core: &TopicCore,
+        report: &mut MaintenanceReport,
+    ) -> Result<()> {
+        let now = self.home.clock.now();
+        let mut result = Ok(());
+        for partition in core.partitions.iter() {
+            loop {
+                match partition.compact(self.memory, now) {
+                    Ok(done) => {
+                        report.add(&done);
+                        if !done.more {
+                            break;
+                        }
+                    }
+                    Err(e) => {
+                        result = result.and(Err(e));
+                        break;
+                    }
+                }
+            }
+        }
+        result
+    }
+}
+
+/// Ends the last segment of a partition if it is too old, and removes those that need not be kept.
+fn trim(
+    partition: &Partition,
+    now: Timestamp,
+    wary: bool,
+    report: &mut MaintenanceReport,
+) -> Result<()> {
+    partition.roll_if_old(now)?;
+    let left = REMOVED_AT_ONCE.saturating_sub(report.segments_deleted);
+    let most = Most {
+        in_all: left,
+        by_age: if wary { 1 } else { left },
+    };
+    let trimmed = partition.trim(now, most)?;
+    report.segments_deleted += trimmed.segments;
+    report.bytes_freed += trimmed.bytes;
+    report.more |= trimmed.more;
+    Ok(())
+}
+
+/// What goes wrong while a topic is deleted is nobody's loss.
+fn unless_gone(partition: &Partition, result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::NotFound { .. }) => Ok(()),
+        Err(_) if partition.is_gone() => Ok(()),
+        result => result,
+    }
+}
+
+/// Is there anything to be done for a topic like this that no append does?
+pub(super) fn needs_upkeep(description: &Description) -> bool {
+    let settings = &description.settings;
+    !settings.retention.is_unlimited() || settings.compaction.is_some()
+}
+
+impl Seen {
+    /// How far the calendar has jumped ahead, if that was a short time ago.
+    fn look_at(&mut self, now: Timestamp, elapsed: Duration) -> Option<Duration> {
+        let (then, before) = self.clock;
+        self.clock = (now, elapsed);
+        let expected = then.plus(elapsed.saturating_sub(before));
+        let ahead = now.as_millis().saturating_sub(expected.as_millis());
+        let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or(0));
+        if ahead >= JUMP {
+            self.jump = Some((elapsed, ahead));
+        }
+        let (at, by) = self.jump?;
+        (elapsed.saturating_sub(at) < WARY_FOR).then_some(by)
+    }
+}
+
+impl MaintenanceReport {
+    fn add(&mut self, done: &Compacted) {
+        self.segments_compacted += done.segments;
+        self.bytes_freed += done.freed;
+    }
+}
+
+impl Chore for Upkeep {
+    fn run(&self) -> Result<()> {
+        let mut report = MaintenanceReport::default();
+        let done = self.pass(&mut report);
+        if let Some(every) = self.every {
+            self.ask(if report.more { Duration::ZERO } else { every });
+        }
+        done
+    }
+
+    fn whose(&self) -> String {
+        "the upkeep of topics".to_owned()
+    }
+}

@@ -1,0 +1,409 @@
+//! Compaction: of each key the latest record stays, at its offset, and what it took the place of goes.
+//!
+//! A round, which the crash tests walk through:
+//!
+//! 1. the newest offset of each key is collected, from where the last round ended until the memory for it is full
+//! 2. run by run, the oldest first, the segments up to there are rewritten without what was superseded; each takes the place of its run
+//!    by the order of [`pass`](super::pass). Tombstones learn when they may go; those whose time is up do
+//! 3. the manifest says up to where the partition is clean, and when the first tombstone may go: durable
+//!
+//! A crash in between leaves some runs rewritten and others not. Nothing is wrong with that: of every key at least the latest record is
+//! there, and a tombstone goes only in a round after the one that removed, in this order, what it deletes. The round is then done again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::newest::{Newest, Noted};
+use super::pass::{Pass, file_len, runs};
+use super::policy::{Compaction, RetentionTime};
+use super::settings::Settings;
+use super::{Inner, Partition, manifest};
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::format::root::{Clean, Manifest};
+use crate::segment::Segment;
+use crate::segment::rewrite::{Keeper, Packing};
+use crate::segment::whole::{Candidate, each_record};
+
+/// How a partition is to be compacted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) now: Timestamp,
+    /// Bytes that the table of keys may take.
+    pub(crate) memory: usize,
+    pub(crate) packing: Packing,
+    /// How long a tombstone stays after what it deletes. `None`: it goes with it.
+    pub(crate) tombstones: Option<Duration>,
+    /// Segments with a record of this time or a later one stay as they are.
+    pub(crate) settled: Option<(RetentionTime, Timestamp)>,
+    /// Segments are put together up to this size.
+    pub(crate) run_bytes: u64,
+}
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// Segments that others took the place of, and the bytes that this freed.
+    pub(crate) segments: u64,
+    pub(crate) freed: u64,
+    /// Bytes of the segments that were looked through.
+    pub(crate) read: u64,
+    /// Another round is needed.
+    pub(crate) more: bool,
+}
+
+/// Why a partition should be compacted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Dirt {
+    /// Bytes that no round has seen, of those that may be compacted.
+    pub(crate) dirty: u64,
+    pub(crate) clean: u64,
+    /// Something is overdue, however little is dirty.
+    pub(crate) overdue: bool,
+}
+
+impl Dirt {
+    /// The dirty part, from 0 to 1.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "what is compared is a setting with few digits"
+    )]
+    pub(crate) fn ratio(&self) -> f64 {
+        self.dirty as f64 / (self.dirty + self.clean).max(1) as f64
+    }
+
+    /// Is it enough?
+    fn is_due(&self, compaction: &Compaction) -> bool {
+        self.overdue || self.dirty > 0 && self.ratio() > f64::from(compaction.dirty_ratio())
+    }
+}
+
+impl Plan {
+    /// For a topic with these settings.
+    fn of(settings: &Settings, compaction: &Compaction, memory: usize, now: Timestamp) -> Plan {
+        let settled = compaction.min_lag.filter(|lag| !lag.is_zero());
+        Plan {
+            now,
+            memory,
+            packing: Packing::AsTheyWere,
+            tombstones: Some(compaction.tombstones()),
+            settled: settled.map(|lag| (settings.retention_time, now.minus(lag))),
+            run_bytes: settings.segment_bytes,
+        }
+    }
+
+    /// May this segment be compacted, and those behind it?
+    fn is_settled(&self, segment: &Segment) -> bool {
+        let Some((by, before)) = self.settled else {
+            return true;
+        };
+        let seal = segment.seal();
+        let newest = seal.and_then(|seal| by.newest(&seal.footer.accumulator));
+        newest.is_none_or(|newest| newest < before)
+    }
+}
+
+impl Partition {
+    /// One round, if the topic is compacted.
+    pub(crate) fn compact(&self, memory: usize, now: Timestamp) -> Result<Compacted> {
+        let settings = self.inner.settings();
+        match &settings.compaction {
+            Some(compaction) => self.compact_as(&Plan::of(&settings, compaction, memory, now)),
+            None => Ok(Compacted::default()),
+        }
+    }
+
+    /// One round by this plan.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption`, `Incompatible`, `Io` if a record cannot be read: what it is the latest of is not known, so everything stays. Of the
+    /// disk, if the new segments cannot be written.
+    pub(crate) fn compact_as(&self, plan: &Plan) -> Result<Compacted> {
+        let pass = self.begin_pass()?;
+        let mut sealed = pass.sealed()?;
+        let settled = sealed.iter().take_while(|s| plan.is_settled(s)).count();
+        sealed.truncate(settled);
+        let mut round = Round::collect(&pass, plan, &sealed)?; // 1
+        if round.has_work() {
+            round.rewrite()?; // 2, 3
+        }
+        Ok(round.done)
+    }
+
+    /// What there is to compact; `None` if that is nothing, or too little.
+    pub(crate) fn dirt(&self, now: Timestamp) -> Result<Option<Dirt>> {
+        let inner = &*self.inner;
+        let settings = inner.settings();
+        let Some(compaction) = &settings.compaction else {
+            return Ok(None);
+        };
+        if inner.segments().slots.len() < 2 || !inner.is_sound() {
+            return Ok(None); // the last segment is never compacted
+        }
+        let plan = Plan::of(&settings, compaction, 0, now);
+        let dirt = self.dirt_by(&plan, compaction.max_lag)?;
+        Ok(dirt.filter(|dirt| dirt.is_due(compaction)))
+    }
+
+    /// By this plan; `None` while somebody is at it.
+    pub(crate) fn dirt_by(&self, plan: &Plan, max_lag: Option<Duration>) -> Result<Option<Dirt>> {
+        let Some(pass) = self.try_pass() else {
+            return Ok(None);
+        };
+        let clean = self.inner.clean();
+        let horizon = clean.and_then(|clean| clean.horizon);
+        let mut dirt = Dirt {
+            dirty: 0,
+            clean: 0,
+            overdue: horizon.is_some_and(|horizon| horizon < plan.now.as_millis()),
+        };
+        let below = clean.map_or(0, |clean| clean.below);
+        for segment in pass.sealed()?.iter().take_while(|s| plan.is_settled(s)) {
+            if end_of(segment) <= below {
+                dirt.clean += file_len(segment);
+                continue;
+            }
+            let totals = segment.seal().map(|seal| seal.footer.accumulator);
+            let first = totals.filter(|totals| totals.records > 0);
+            dirt.overdue |= first.zip(max_lag).is_some_and(|(totals, lag)| {
+                Timestamp::from_millis(totals.first_append).plus(lag) < plan.now
+            });
+            dirt.dirty += file_len(segment);
+        }
+        Ok(Some(dirt))
+    }
+}
+
+impl Inner {
+    /// How far it is compacted.
+    fn clean(&self) -> Option<Clean> {
+        self.manifest.lock().manifest.clean
+    }
+}
+
+fn end_of(segment: &Segment) -> u64 {
+    let seal = segment.seal();
+    seal.map_or(segment.base(), |seal| seal.footer.next_base)
+}
+
+/// A round that is under way.
+struct Round<'r> {
+    pass: &'r Pass<'r>,
+    plan: &'r Plan,
+    /// What may be compacted.
+    sealed: &'r [Arc<Segment>],
+    /// Of each segment: is there something in it to be left out or to be told?
+    touched: Vec<bool>,
+    judge: Judge,
+    done: Compacted,
+}
+
+/// Says which records stay.
+struct Judge {
+    newest: Newest,
+    /// The keys of records from the first offset to the second are known; what is behind stays as it is.
+    from: u64,
+    to: u64,
+    /// All records there have a key.
+    keyed: bool,
+    /// Tombstones of an earlier time may go.
+    now: i64,
+    /// When those that were not told yet may go. `None`: at once.
+    horizon: Option<i64>,
+    /// When the first tombstone may go of those that stay.
+    earliest: Option<i64>,
+}
+
+impl<'r> Round<'r> {
+    /// Step 1.
+    fn collect(
+        pass: &'r Pass<'r>,
+        plan: &'r Plan,
+        sealed: &'r [Arc<Segment>],
+    ) -> Result<Round<'r>> {
+        let from = pass.inner.clean().map_or(0, |clean| clean.below);
+        let first = sealed.partition_point(|segment| end_of(segment) <= from);
+        let dirty = sealed.iter().skip(first);
+        let records = dirty.filter_map(|segment| segment.seal());
+        let records = records.map(|seal| seal.footer.accumulator.records).sum();
+        let seed = pass.inner.home.log as u64;
+        let horizon = plan.tombstones.map(|stay| plan.now.plus(stay).as_millis());
+        let mut round = Round {
+            pass,
+            plan,
+            sealed,
+            touched: vec![false; sealed.len()],
+            judge: Judge {
+                newest: Newest::new(records, plan.memory, seed),
+                from,
+                to: sealed.last().map_or(from, |last| end_of(last)).max(from),
+                keyed: true,
+                now: plan.now.as_millis(),
+                horizon,
+                earliest: None,
+            },
+            done: Compacted::default(),
+        };
+        for at in first..sealed.len() {
+            round.collect_from(at)?;
+        }
+        Ok(round)
+    }
+
+    fn collect_from(&mut self, at: usize) -> Result<()> {
+        let Round {
+            pass,
+            sealed,
+            touched,
+            judge,
+            done,
+            ..
+        } = self;
+        let segment = &sealed[at];
+        if segment.base() >= judge.to {
+            done.more = true;
+            return Ok(());
+        }
+        pass.go_on()?;
+        // A round has ended within it.
+        touched[at] |= segment.base() < judge.from;
+        done.read += file_len(segment);
+        let range = std::cell::Cell::new((judge.from, judge.to));
+        let wanted = |first: u64, last: u64| last >= range.get().0 && first < range.get().1;
+        each_record(&pass.inner.home.ground, segment, wanted, |record| {
+            if let Some(superseded) = judge.collect(&record) {
+                touched[sealed.partition_point(|s| s.base() <= superseded) - 1] = true;
+            }
+            touched[at] |= judge.is_news(&record);
+            range.set((judge.from, judge.to));
+        })?;
+        done.more |= judge.to < end_of(segment);
+        Ok(())
+    }
+
+    /// Was something added since the last round, or may a tombstone go?
+    fn has_work(&self) -> bool {
+        let clean = self.pass.inner.clean();
+        let horizon = clean.and_then(|clean| clean.horizon);
+        self.judge.from < self.judge.to || horizon.is_some_and(|horizon| horizon < self.judge.now)
+    }
+
+    /// Steps 2 and 3.
+    fn rewrite(&mut self) -> Result<()> {
+        let within = |segment: &Arc<Segment>| segment.base() < self.judge.to;
+        let count = self.sealed.iter().take_while(|s| within(s)).count();
+        for run in runs(&self.sealed[..count], self.plan.run_bytes) {
+            if self.pass.is_wanted() {
+                self.done.more = true; // somebody waits: what was done so far is done
+                return Ok(());
+            }
+            if run.len() > 1 || self.is_touched(run.start)? {
+                let (run, packing) = (&self.sealed[run], self.plan.packing);
+                let swapped = self.pass.swap(run, packing, &mut self.judge)?;
+                self.done.segments += swapped.segments;
+                self.done.freed += swapped.before.saturating_sub(swapped.after);
+            }
+        }
+        let clean = Clean {
+            below: self.judge.to,
+            horizon: self.judge.earliest,
+        };
+        self.pass.change_manifest(|stored, ground, place| {
+            let manifest = Manifest {
+                clean: Some(clean),
+                ..stored.manifest.clone()
+            };
+            manifest::write(ground, place, stored, manifest) // 3
+        })
+    }
+
+    /// Is there something in this segment to be left out or to be told?
+    fn is_touched(&mut self, at: usize) -> Result<bool> {
+        let (segment, judge) = (&self.sealed[at], &mut self.judge);
+        let mut touched = self.touched[at];
+        if end_of(segment) <= judge.from {
+            self.pass.go_on()?;
+            self.done.read += file_len(segment);
+            let ground = &self.pass.inner.home.ground;
+            each_record(
+                ground,
+                segment,
+                |_, _| true,
+                |record| {
+                    touched |= !judge.wants(record);
+                },
+            )?;
+        }
+        Ok(touched)
+    }
+}
+
+impl Judge {
+    /// Tells of a record, in order. The offset of an earlier one that it takes the place of.
+    fn collect(&mut self, record: &Candidate<'_>) -> Option<u64> {
+        if !(self.from..self.to).contains(&record.offset) {
+            return None;
+        }
+        let Some(key) = record.key else {
+            self.keyed = false;
+            return None;
+        };
+        match self.newest.note(key, record.offset) {
+            Noted::First => None,
+            Noted::After(before) => Some(before),
+            Noted::Full => {
+                self.to = record.offset;
+                None
+            }
+        }
+    }
+
+    /// Does the record say something that its batch is to be told, or that it may go?
+    fn is_news(&mut self, record: &Candidate<'_>) -> bool {
+        if !record.tombstone || record.key.is_none() || record.offset >= self.to {
+            return false;
+        }
+        if let Some(horizon) = record.horizon {
+            self.stays_until(horizon);
+        }
+        record.horizon.is_none_or(|horizon| horizon < self.now)
+    }
+
+    fn stays_until(&mut self, horizon: i64) {
+        self.earliest = Some(self.earliest.map_or(horizon, |known| known.min(horizon)));
+    }
+}
+
+impl Keeper for Judge {
+    fn wants(&mut self, record: Candidate<'_>) -> bool {
+        let Some(key) = record.key else {
+            return true; // nothing can take its place
+        };
+        let offset = record.offset;
+        let superseded = match offset {
+            _ if offset >= self.to => return true,
+            _ if offset >= self.from => !self.newest.has_any(offset, offset),
+            _ => self.newest.knows(key),
+        };
+        if superseded || !record.tombstone {
+            return !superseded;
+        }
+        match record.horizon.or(self.horizon) {
+            None => false,
+            Some(horizon) if record.horizon.is_some() && horizon < self.now => false,
+            Some(horizon) => {
+                self.stays_until(horizon);
+                true
+            }
+        }
+    }
+
+    fn wants_none(&mut self, first: u64, last: u64) -> bool {
+        self.keyed && first >= self.from && last < self.to && !self.newest.has_any(first, last)
+    }
+
+    fn horizon(&self, last: u64) -> Option<i64> {
+        self.horizon.filter(|_| last < self.to)
+    }
+}
