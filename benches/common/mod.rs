@@ -122,6 +122,14 @@ impl Duel {
         Spread::of(self.raw.iter().copied())
     }
 
+    /// Raw over ours, of the slices that were measured next to each other.
+    pub(crate) fn inverse(&self) -> impl Iterator<Item = f64> + '_ {
+        self.ours
+            .iter()
+            .zip(&self.raw)
+            .map(|(ours, raw)| raw / ours)
+    }
+
     /// Ours over raw, of the slices that were measured next to each other.
     pub(crate) fn ratio(&self) -> Spread {
         Spread::of(

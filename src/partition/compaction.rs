@@ -10,6 +10,7 @@
 //! A crash in between leaves some runs rewritten and others not. Nothing is wrong with that: of every key at least the latest record is
 //! there, and a tombstone goes only in a round after the one that removed, in this order, what it deletes. The round is then done again.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -193,10 +194,19 @@ struct Round<'r> {
     plan: &'r Plan,
     /// What may be compacted.
     sealed: &'r [Arc<Segment>],
-    /// Of each segment: is there something in it to be left out or to be told?
-    touched: Vec<bool>,
+    /// What was found out about each.
+    traits: Vec<Trait>,
     judge: Judge,
     done: Compacted,
+}
+
+/// What step 1 found out about a segment.
+#[derive(Clone, Copy, Default)]
+struct Trait {
+    /// How many of its records were superseded.
+    superseded: u64,
+    /// Something in it is to be told when it may go, or may go now.
+    news: bool,
 }
 
 /// Says which records stay.
@@ -233,7 +243,7 @@ impl<'r> Round<'r> {
             pass,
             plan,
             sealed,
-            touched: vec![false; sealed.len()],
+            traits: vec![Trait::default(); sealed.len()],
             judge: Judge {
                 newest: Newest::new(records, plan.memory, seed),
                 from,
@@ -255,7 +265,7 @@ impl<'r> Round<'r> {
         let Round {
             pass,
             sealed,
-            touched,
+            traits,
             judge,
             done,
             ..
@@ -267,15 +277,16 @@ impl<'r> Round<'r> {
         }
         pass.go_on()?;
         // A round has ended within it.
-        touched[at] |= segment.base() < judge.from;
+        traits[at].news |= segment.base() < judge.from;
         done.read += file_len(segment);
         let range = std::cell::Cell::new((judge.from, judge.to));
         let wanted = |first: u64, last: u64| last >= range.get().0 && first < range.get().1;
         each_record(&pass.inner.home.ground, segment, wanted, |record| {
             if let Some(superseded) = judge.collect(&record) {
-                touched[sealed.partition_point(|s| s.base() <= superseded) - 1] = true;
+                let at = sealed.partition_point(|s| s.base() <= superseded) - 1;
+                traits[at].superseded += 1;
             }
-            touched[at] |= judge.is_news(&record);
+            traits[at].news |= judge.is_news(&record);
             range.set((judge.from, judge.to));
         })?;
         done.more |= judge.to < end_of(segment);
@@ -293,7 +304,7 @@ impl<'r> Round<'r> {
     fn rewrite(&mut self) -> Result<()> {
         let within = |segment: &Arc<Segment>| segment.base() < self.judge.to;
         let count = self.sealed.iter().take_while(|s| within(s)).count();
-        for run in runs(&self.sealed[..count], self.plan.run_bytes) {
+        for run in self.runs(count) {
             if self.pass.is_wanted() {
                 self.done.more = true; // somebody waits: what was done so far is done
                 return Ok(());
@@ -318,10 +329,25 @@ impl<'r> Round<'r> {
         })
     }
 
+    /// What is rewritten to one segment each, of so many of the first.
+    fn runs(&self, count: usize) -> Vec<Range<usize>> {
+        let stays = |at: usize| {
+            let (segment, superseded) = (&self.sealed[at], self.traits[at].superseded);
+            let seal = segment.seal();
+            let records = seal
+                .map_or(0, |seal| seal.footer.accumulator.records)
+                .max(1);
+            let left = u128::from(records.saturating_sub(superseded));
+            (u128::from(file_len(segment)) * left / u128::from(records)) as u64 // a part of a length
+        };
+        runs(&self.sealed[..count], self.plan.run_bytes, stays)
+    }
+
     /// Is there something in this segment to be left out or to be told?
     fn is_touched(&mut self, at: usize) -> Result<bool> {
         let (segment, judge) = (&self.sealed[at], &mut self.judge);
-        let mut touched = self.touched[at];
+        let Trait { superseded, news } = self.traits[at];
+        let mut touched = superseded > 0 || news;
         if end_of(segment) <= judge.from {
             self.pass.go_on()?;
             self.done.read += file_len(segment);

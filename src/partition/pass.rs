@@ -21,6 +21,7 @@ use parking_lot::MutexGuard;
 use super::manifest::{self, SegmentName, Stored};
 use super::place::Place;
 use super::segments::{Joint, Segments, Slot};
+use super::settings::MAX_SEGMENT_BYTES;
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
 use crate::segment::rewrite::{self, Birth, Keeper, Making, Packing, Rewrite};
@@ -297,13 +298,17 @@ impl Pass<'_> {
     }
 }
 
-/// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first,
-/// and the file has at most so many bytes, or takes the place of one alone.
-pub(crate) fn runs(sealed: &[Arc<Segment>], most: u64) -> Vec<Range<usize>> {
+/// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first, and
+/// the file has about `most` bytes if so many stay of each segment, or takes the place of one alone. Should all stay, it is not too large.
+pub(crate) fn runs(
+    sealed: &[Arc<Segment>],
+    most: u64,
+    stays: impl Fn(usize) -> u64,
+) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut all) = (0, 0);
     for (at, segment) in sealed.iter().enumerate() {
-        let len = file_len(segment);
+        let len = stays(at);
         let joins = runs.last().is_some_and(|run| {
             let (first, before) = (&sealed[run.start], &sealed[at - 1]);
             let end = segment
@@ -313,14 +318,16 @@ pub(crate) fn runs(sealed: &[Arc<Segment>], most: u64) -> Vec<Range<usize>> {
                 && before.seal().map(|seal| seal.footer.next_base) == Some(segment.base())
                 && u32::try_from(end - first.base()).is_ok()
                 && bytes + len <= most
+                && all + file_len(segment) <= MAX_SEGMENT_BYTES
         });
         if let Some(run) = runs.last_mut().filter(|_| joins) {
             run.end = at + 1;
         } else {
             runs.push(at..at + 1);
-            bytes = 0;
+            (bytes, all) = (0, 0);
         }
         bytes += len;
+        all += file_len(segment);
     }
     runs
 }

@@ -7,7 +7,6 @@ use crate::clock::Timestamp;
 use crate::format::names;
 use crate::io::Storage;
 use crate::offset::Offset;
-use crate::partition::settings::MAX_SEGMENT_BYTES;
 use crate::partition::tests::{Bench, small};
 use crate::record::Record;
 use crate::segment::ReadMode;
@@ -94,7 +93,7 @@ fn swap_all(partition: &Partition, packing: Packing, wanted: Wanted) -> Vec<Swap
         })
         .unwrap()
     };
-    runs(&sealed, MAX_SEGMENT_BYTES)
+    runs(&sealed, MAX_SEGMENT_BYTES, |_| 0)
         .into_iter()
         .map(swap)
         .collect()
