@@ -5,11 +5,13 @@
 //! 1. the newest offset of each key is collected, from where the last round ended until the memory for it is full
 //! 2. run by run, the oldest first, the segments up to there are rewritten without what was superseded; each takes the place of its run
 //!    by the order of [`pass`](super::pass). Tombstones learn when they may go; those whose time is up do
-//! 3. the manifest says up to where the partition is clean, and when the first tombstone may go: durable
+//! 3. what has become small is put together with its neighbours, so that no pile of files is left that hold next to nothing
+//! 4. the manifest says up to where the partition is clean, and when the first tombstone may go: durable
 //!
 //! A crash in between leaves some runs rewritten and others not. Nothing is wrong with that: of every key at least the latest record is
 //! there, and a tombstone goes only in a round after the one that removed, in this order, what it deletes. The round is then done again.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,13 +122,13 @@ impl Partition {
     /// `Corruption`, `Incompatible`, `Io` if a record cannot be read: what it is the latest of is not known, so everything stays. Of the
     /// disk, if the new segments cannot be written.
     pub(crate) fn compact_as(&self, plan: &Plan) -> Result<Compacted> {
-        let pass = self.begin_pass()?;
+        let pass = self.next_pass()?;
         let mut sealed = pass.sealed()?;
         let settled = sealed.iter().take_while(|s| plan.is_settled(s)).count();
         sealed.truncate(settled);
         let mut round = Round::collect(&pass, plan, &sealed)?; // 1
         if round.has_work() {
-            round.rewrite()?; // 2, 3
+            round.rewrite()?; // 2, 3, 4
         }
         Ok(round.done)
     }
@@ -197,6 +199,9 @@ struct Round<'r> {
     touched: Vec<bool>,
     judge: Judge,
     done: Compacted,
+    /// Bytes of the files that went, and of those that took their place.
+    before: u64,
+    after: u64,
 }
 
 /// Says which records stay.
@@ -244,6 +249,8 @@ impl<'r> Round<'r> {
                 earliest: None,
             },
             done: Compacted::default(),
+            before: 0,
+            after: 0,
         };
         for at in first..sealed.len() {
             round.collect_from(at)?;
@@ -289,21 +296,26 @@ impl<'r> Round<'r> {
         self.judge.from < self.judge.to || horizon.is_some_and(|horizon| horizon < self.judge.now)
     }
 
-    /// Steps 2 and 3.
+    /// Steps 2 to 4.
     fn rewrite(&mut self) -> Result<()> {
-        let within = |segment: &Arc<Segment>| segment.base() < self.judge.to;
-        let count = self.sealed.iter().take_while(|s| within(s)).count();
-        for run in runs(&self.sealed[..count], self.plan.run_bytes) {
-            if self.pass.is_wanted() {
-                self.done.more = true; // somebody waits: what was done so far is done
+        for run in self.runs_of(self.sealed) {
+            if run.len() > 1 || self.is_touched(run.start)? {
+                if self.is_interrupted() {
+                    return Ok(());
+                }
+                self.swap(&self.sealed[run], None)?; // 2
+            }
+        }
+        let sealed = self.pass.sealed()?;
+        for run in self
+            .runs_of(&sealed)
+            .into_iter()
+            .filter(|run| run.len() > 1)
+        {
+            if self.is_interrupted() {
                 return Ok(());
             }
-            if run.len() > 1 || self.is_touched(run.start)? {
-                let (run, packing) = (&self.sealed[run], self.plan.packing);
-                let swapped = self.pass.swap(run, packing, &mut self.judge)?;
-                self.done.segments += swapped.segments;
-                self.done.freed += swapped.before.saturating_sub(swapped.after);
-            }
+            self.swap(&sealed[run], Some(&mut |_: Candidate<'_>| true))?; // 3
         }
         let clean = Clean {
             below: self.judge.to,
@@ -314,8 +326,32 @@ impl<'r> Round<'r> {
                 clean: Some(clean),
                 ..stored.manifest.clone()
             };
-            manifest::write(ground, place, stored, manifest) // 3
+            manifest::write(ground, place, stored, manifest) // 4
         })
+    }
+
+    /// The runs that become a file each, up to where this round goes.
+    fn runs_of(&self, sealed: &[Arc<Segment>]) -> Vec<Range<usize>> {
+        let within = sealed.partition_point(|segment| segment.base() < self.judge.to);
+        runs(&sealed[..within], self.plan.run_bytes)
+    }
+
+    /// Does somebody wait? What was done so far is done, and it is something: whoever asks again and again comes to an end.
+    fn is_interrupted(&mut self) -> bool {
+        let interrupted = self.done.segments > 0 && self.pass.is_wanted();
+        self.done.more |= interrupted;
+        interrupted
+    }
+
+    /// Rewrites a run, as the judge says unless there is another keeper.
+    fn swap(&mut self, run: &[Arc<Segment>], keeper: Option<&mut dyn Keeper>) -> Result<()> {
+        let keeper = keeper.unwrap_or(&mut self.judge);
+        let swapped = self.pass.swap(run, self.plan.packing, keeper)?;
+        self.done.segments += swapped.segments;
+        self.before += swapped.before;
+        self.after += swapped.after;
+        self.done.freed = self.before.saturating_sub(self.after);
+        Ok(())
     }
 
     /// Is there something in this segment to be left out or to be told?

@@ -49,9 +49,19 @@ impl Partition {
     ///
     /// As an append: a partition that refuses those is not rewritten.
     pub(crate) fn begin_pass(&self) -> Result<Pass<'_>> {
+        self.ready_pass(self.inner.lock_pass())
+    }
+
+    /// As [`begin_pass`](Self::begin_pass), for who has time: the one that is under way is not asked to make room. (Two that ask
+    /// each other would both begin again and again.)
+    pub(super) fn next_pass(&self) -> Result<Pass<'_>> {
+        self.ready_pass(self.inner.pass.lock())
+    }
+
+    fn ready_pass<'p>(&'p self, alone: MutexGuard<'p, ()>) -> Result<Pass<'p>> {
         let pass = Pass {
             inner: &self.inner,
-            _alone: self.inner.lock_pass(),
+            _alone: alone,
         };
         pass.make_ready()?;
         Ok(pass)
@@ -298,17 +308,17 @@ impl Pass<'_> {
 }
 
 /// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first,
-/// and the file has at most so many bytes, or takes the place of one alone.
+/// and the file has at most so many bytes, or takes the place of one alone. (Header and footer it has once: any number of segments
+/// that hold nothing are one run.)
 pub(crate) fn runs(sealed: &[Arc<Segment>], most: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (at, segment) in sealed.iter().enumerate() {
-        let len = file_len(segment);
+        let seal = segment.seal();
+        let len = seal.map_or(0, |seal| seal.data_end - segment.header_len);
         let joins = runs.last().is_some_and(|run| {
             let (first, before) = (&sealed[run.start], &sealed[at - 1]);
-            let end = segment
-                .seal()
-                .map_or(u64::MAX, |seal| seal.footer.next_base);
+            let end = seal.map_or(u64::MAX, |seal| seal.footer.next_base);
             segment.header.expected == segment.base()
                 && before.seal().map(|seal| seal.footer.next_base) == Some(segment.base())
                 && u32::try_from(end - first.base()).is_ok()
@@ -316,11 +326,11 @@ pub(crate) fn runs(sealed: &[Arc<Segment>], most: u64) -> Vec<Range<usize>> {
         });
         if let Some(run) = runs.last_mut().filter(|_| joins) {
             run.end = at + 1;
+            bytes += len;
         } else {
             runs.push(at..at + 1);
-            bytes = 0;
+            bytes = file_len(segment);
         }
-        bytes += len;
     }
     runs
 }
