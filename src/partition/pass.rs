@@ -166,9 +166,9 @@ impl Pass<'_> {
         })
     }
 
-    /// May this pass go on? Between the steps a log is closed, or its directory taken away.
+    /// May this pass go on? Between the steps a log is closed, its topic deleted, or its directory taken away.
     pub(super) fn go_on(&self) -> Result<()> {
-        self.inner.home.check_open()?;
+        self.inner.check_there()?;
         self.inner.home.evidence.held()
     }
 
