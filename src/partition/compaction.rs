@@ -62,6 +62,8 @@ pub(crate) struct Dirt {
     pub(crate) clean: u64,
     /// Something is overdue, however little is dirty.
     pub(crate) overdue: bool,
+    /// The first offset of what may be compacted, and the one behind the last.
+    pub(crate) reach: (u64, u64),
 }
 
 impl Dirt {
@@ -159,9 +161,14 @@ impl Partition {
             dirty: 0,
             clean: 0,
             overdue: horizon.is_some_and(|horizon| horizon < plan.now.as_millis()),
+            reach: (0, 0),
         };
         let below = clean.map_or(0, |clean| clean.below);
         for segment in pass.sealed()?.iter().take_while(|s| plan.is_settled(s)) {
+            if dirt.reach.1 == 0 {
+                dirt.reach.0 = segment.base();
+            }
+            dirt.reach.1 = end_of(segment);
             if end_of(segment) <= below {
                 dirt.clean += file_len(segment);
                 continue;
