@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`concepts`] | What are logs, topics, offsets, groups? How do members share work, and where do repeats come from? |
 //! | [`groups`] | Who reads which partition, and what happens when members come and go? How is that tested? What differs from Kafka? |
+//! | [`keeping`] | What is kept of a topic, how does the rest go, and who does it? |
 //! | [`durability`] | What survives what? What does an error say about my record? What about damage, copies, file systems? |
 //! | [`testing`] | How do I test my own code against crashes, full disks and time? |
 //! | [`mod@format`] | What are all these files? |
@@ -17,4 +18,5 @@ pub mod concepts;
 pub mod durability;
 pub mod format;
 pub mod groups;
+pub mod keeping;
 pub mod testing;

@@ -50,8 +50,9 @@ struct Seen {
     clock: (Timestamp, Duration),
     /// When the calendar was seen to have jumped ahead, in time that had passed, and how far.
     jump: Option<(Duration, Duration)>,
-    /// Where compaction has failed, and with how much to compact: it is not tried again before there is more.
-    failed: HashMap<PartitionKey, u64>,
+    /// Where something could not be read that was to be compacted, and from which offset to which that was: it is not tried again
+    /// before there is more, or less.
+    failed: HashMap<PartitionKey, (u64, u64)>,
 }
 
 impl Upkeep {
@@ -118,11 +119,8 @@ impl Upkeep {
                 Err(e) => result = result.and(unless_gone(partition, Err(e))),
             }
         }
-        due.retain(|(dirt, of)| {
-            let failed = seen.failed.get(&of.key());
-            failed.is_none_or(|&failed| dirt.dirty > failed)
-        });
-        result.and(self.compact(&mut seen, due, now, report))
+        due.retain(|(dirt, of)| seen.failed.get(&of.key()) != Some(&dirt.reach));
+        result.and(self.compact(&mut seen, due, report))
     }
 
     /// The filthiest first, until so much was read.
@@ -130,7 +128,6 @@ impl Upkeep {
         &self,
         seen: &mut Seen,
         mut due: Vec<(Dirt, &Partition)>,
-        now: Timestamp,
         report: &mut MaintenanceReport,
     ) -> Result<()> {
         due.sort_by(|(a, _), (b, _)| {
@@ -144,7 +141,7 @@ impl Upkeep {
                 report.more = true;
                 break;
             }
-            match partition.compact(self.memory, now) {
+            match partition.compact(self.memory, self.home.clock.now()) {
                 Ok(done) => {
                     seen.failed.remove(&partition.key());
                     read += done.read;
@@ -152,7 +149,9 @@ impl Upkeep {
                     report.add(&done);
                 }
                 Err(e) => {
-                    seen.failed.insert(partition.key(), dirt.dirty);
+                    if !matches!(e, Error::NoSpace { .. }) {
+                        seen.failed.insert(partition.key(), dirt.reach);
+                    }
                     result = result.and(unless_gone(partition, Err(e)));
                 }
             }
@@ -166,11 +165,10 @@ impl Upkeep {
         core: &TopicCore,
         report: &mut MaintenanceReport,
     ) -> Result<()> {
-        let now = self.home.clock.now();
         let mut result = Ok(());
         for partition in core.partitions.iter() {
             loop {
-                match partition.compact(self.memory, now) {
+                match partition.compact(self.memory, self.home.clock.now()) {
                     Ok(done) => {
                         report.add(&done);
                         if !done.more {

@@ -2,7 +2,8 @@
 //!
 //! A round, which the crash tests walk through:
 //!
-//! 1. the newest offset of each key is collected, from where the last round ended until the memory for it is full
+//! 1. the newest offset of each key is collected, from where the last round ended until the memory for it is full, and what stands before
+//!    is looked through for what these take the place of
 //! 2. run by run, the oldest first, the segments up to there are rewritten without what was superseded; each takes the place of its run
 //!    by the order of [`pass`](super::pass). Tombstones learn when they may go; those whose time is up do
 //! 3. the manifest says up to where the partition is clean, and when the first tombstone may go: durable
@@ -61,6 +62,8 @@ pub(crate) struct Dirt {
     pub(crate) clean: u64,
     /// Something is overdue, however little is dirty.
     pub(crate) overdue: bool,
+    /// The first offset of what may be compacted, and the one behind the last.
+    pub(crate) reach: (u64, u64),
 }
 
 impl Dirt {
@@ -121,12 +124,13 @@ impl Partition {
     /// `Corruption`, `Incompatible`, `Io` if a record cannot be read: what it is the latest of is not known, so everything stays. Of the
     /// disk, if the new segments cannot be written.
     pub(crate) fn compact_as(&self, plan: &Plan) -> Result<Compacted> {
-        let pass = self.begin_pass()?;
+        let pass = self.next_pass()?;
         let mut sealed = pass.sealed()?;
         let settled = sealed.iter().take_while(|s| plan.is_settled(s)).count();
         sealed.truncate(settled);
         let mut round = Round::collect(&pass, plan, &sealed)?; // 1
         if round.has_work() {
+            round.look_through_clean()?;
             round.rewrite()?; // 2, 3
         }
         Ok(round.done)
@@ -158,9 +162,14 @@ impl Partition {
             dirty: 0,
             clean: 0,
             overdue: horizon.is_some_and(|horizon| horizon < plan.now.as_millis()),
+            reach: (0, 0),
         };
         let below = clean.map_or(0, |clean| clean.below);
         for segment in pass.sealed()?.iter().take_while(|s| plan.is_settled(s)) {
+            if dirt.reach.1 == 0 {
+                dirt.reach.0 = segment.base();
+            }
+            dirt.reach.1 = end_of(segment);
             if end_of(segment) <= below {
                 dirt.clean += file_len(segment);
                 continue;
@@ -198,6 +207,9 @@ struct Round<'r> {
     traits: Vec<Trait>,
     judge: Judge,
     done: Compacted,
+    /// Bytes of the files that went, and of those that took their place.
+    before: u64,
+    after: u64,
 }
 
 /// What step 1 found out about a segment.
@@ -254,10 +266,17 @@ impl<'r> Round<'r> {
                 earliest: None,
             },
             done: Compacted::default(),
+            before: 0,
+            after: 0,
         };
         for at in first..sealed.len() {
             round.collect_from(at)?;
         }
+        let last = sealed.len().saturating_sub(1);
+        round.judge.take_in(sealed, &mut round.traits);
+        round.done.more |= sealed
+            .get(last)
+            .is_some_and(|last| round.judge.to < end_of(last));
         Ok(round)
     }
 
@@ -272,25 +291,23 @@ impl<'r> Round<'r> {
         } = self;
         let segment = &sealed[at];
         if segment.base() >= judge.to {
-            done.more = true;
             return Ok(());
         }
         pass.go_on()?;
         // A round has ended within it.
         traits[at].news |= segment.base() < judge.from;
         done.read += file_len(segment);
-        let range = std::cell::Cell::new((judge.from, judge.to));
-        let wanted = |first: u64, last: u64| last >= range.get().0 && first < range.get().1;
-        each_record(&pass.inner.home.ground, segment, wanted, |record| {
-            if let Some(superseded) = judge.collect(&record) {
-                let at = sealed.partition_point(|s| s.base() <= superseded) - 1;
-                traits[at].superseded += 1;
-            }
-            traits[at].news |= judge.is_news(&record);
-            range.set((judge.from, judge.to));
-        })?;
-        done.more |= judge.to < end_of(segment);
-        Ok(())
+        let ground = &pass.inner.home.ground;
+        let from = judge.from;
+        each_record(
+            ground,
+            segment,
+            |next| next.max(from),
+            |record| {
+                judge.collect(&record, sealed, traits);
+                traits[at].news |= judge.is_news(&record);
+            },
+        )
     }
 
     /// Was something added since the last round, or may a tombstone go?
@@ -300,21 +317,43 @@ impl<'r> Round<'r> {
         self.judge.from < self.judge.to || horizon.is_some_and(|horizon| horizon < self.judge.now)
     }
 
+    /// The rest of step 1: what the clean part holds that was superseded since.
+    fn look_through_clean(&mut self) -> Result<()> {
+        for (segment, found) in self.sealed.iter().zip(&mut self.traits) {
+            if end_of(segment) > self.judge.from {
+                break;
+            }
+            self.pass.go_on()?;
+            self.done.read += file_len(segment);
+            let ground = &self.pass.inner.home.ground;
+            each_record(
+                ground,
+                segment,
+                |next| next,
+                |record| {
+                    found.superseded += u64::from(!self.judge.wants(record));
+                },
+            )?;
+        }
+        Ok(())
+    }
+
     /// Steps 2 and 3.
     fn rewrite(&mut self) -> Result<()> {
-        let within = |segment: &Arc<Segment>| segment.base() < self.judge.to;
-        let count = self.sealed.iter().take_while(|s| within(s)).count();
-        for run in self.runs(count) {
-            if self.pass.is_wanted() {
-                self.done.more = true; // somebody waits: what was done so far is done
+        for run in self.runs() {
+            if run.len() == 1 && self.traits[run.start].is_as_it_should_be() {
+                continue;
+            }
+            if self.done.segments > 0 && self.pass.is_wanted() {
+                self.done.more = true; // somebody waits; and something is done, so that who asks again and again comes to an end
                 return Ok(());
             }
-            if run.len() > 1 || self.is_touched(run.start)? {
-                let (run, packing) = (&self.sealed[run], self.plan.packing);
-                let swapped = self.pass.swap(run, packing, &mut self.judge)?;
-                self.done.segments += swapped.segments;
-                self.done.freed += swapped.before.saturating_sub(swapped.after);
-            }
+            let (run, packing) = (&self.sealed[run], self.plan.packing);
+            let swapped = self.pass.swap(run, packing, &mut self.judge)?;
+            self.done.segments += swapped.segments;
+            self.before += swapped.before;
+            self.after += swapped.after;
+            self.done.freed = self.before.saturating_sub(self.after);
         }
         let clean = Clean {
             below: self.judge.to,
@@ -329,60 +368,49 @@ impl<'r> Round<'r> {
         })
     }
 
-    /// What is rewritten to one segment each, of so many of the first.
-    fn runs(&self, count: usize) -> Vec<Range<usize>> {
+    /// What becomes one segment each, up to where this round goes. What will be small is put together with its neighbours, so that no
+    /// pile of files is left that hold next to nothing.
+    fn runs(&self) -> Vec<Range<usize>> {
+        let within = |segment: &Arc<Segment>| segment.base() < self.judge.to;
+        let count = self.sealed.partition_point(within);
         let stays = |at: usize| {
-            let (segment, superseded) = (&self.sealed[at], self.traits[at].superseded);
-            let seal = segment.seal();
-            let records = seal
-                .map_or(0, |seal| seal.footer.accumulator.records)
-                .max(1);
-            let left = u128::from(records.saturating_sub(superseded));
-            (u128::from(file_len(segment)) * left / u128::from(records)) as u64 // a part of a length
+            let seal = self.sealed[at].seal();
+            let records = seal.map_or(0, |seal| seal.footer.accumulator.records);
+            let left = records.saturating_sub(self.traits[at].superseded);
+            let bytes = seal.map_or(0, |seal| seal.data_end - self.sealed[at].header_len);
+            (u128::from(bytes) * u128::from(left) / u128::from(records.max(1))) as u64 // a part of a length
         };
         runs(&self.sealed[..count], self.plan.run_bytes, stays)
     }
+}
 
-    /// Is there something in this segment to be left out or to be told?
-    fn is_touched(&mut self, at: usize) -> Result<bool> {
-        let (segment, judge) = (&self.sealed[at], &mut self.judge);
-        let Trait { superseded, news } = self.traits[at];
-        let mut touched = superseded > 0 || news;
-        if end_of(segment) <= judge.from {
-            self.pass.go_on()?;
-            self.done.read += file_len(segment);
-            let ground = &self.pass.inner.home.ground;
-            each_record(
-                ground,
-                segment,
-                |_, _| true,
-                |record| {
-                    touched |= !judge.wants(record);
-                },
-            )?;
-        }
-        Ok(touched)
+impl Trait {
+    /// Nothing is to be left out of the segment, and nothing in it is to be told.
+    fn is_as_it_should_be(self) -> bool {
+        self.superseded == 0 && !self.news
     }
 }
 
 impl Judge {
-    /// Tells of a record, in order. The offset of an earlier one that it takes the place of.
-    fn collect(&mut self, record: &Candidate<'_>) -> Option<u64> {
+    /// Tells of a record, in order.
+    fn collect(&mut self, record: &Candidate<'_>, sealed: &[Arc<Segment>], traits: &mut [Trait]) {
         if !(self.from..self.to).contains(&record.offset) {
-            return None;
+            return;
         }
-        let Some(key) = record.key else {
-            self.keyed = false;
-            return None;
-        };
-        match self.newest.note(key, record.offset) {
-            Noted::First => None,
-            Noted::After(before) => Some(before),
-            Noted::Full => {
-                self.to = record.offset;
-                None
+        match record.key {
+            None => self.keyed = false,
+            Some(key) => {
+                let to = &mut self.to;
+                let said = |noted| note(noted, to, sealed, traits);
+                self.newest.note(key, record.offset, said);
             }
         }
+    }
+
+    /// All that was told is taken in.
+    fn take_in(&mut self, sealed: &[Arc<Segment>], traits: &mut [Trait]) {
+        let to = &mut self.to;
+        self.newest.take_in(|noted| note(noted, to, sealed, traits));
     }
 
     /// Does the record say something that its batch is to be told, or that it may go?
@@ -401,6 +429,17 @@ impl Judge {
     }
 }
 
+/// A record was superseded, which is noted of its segment; or there was no room for one, where the round ends.
+fn note(noted: Noted, to: &mut u64, sealed: &[Arc<Segment>], traits: &mut [Trait]) {
+    match noted {
+        Noted::After(superseded) => {
+            let at = sealed.partition_point(|segment| segment.base() <= superseded) - 1;
+            traits[at].superseded += 1;
+        }
+        Noted::Full(offset) => *to = offset,
+    }
+}
+
 impl Keeper for Judge {
     fn wants(&mut self, record: Candidate<'_>) -> bool {
         let Some(key) = record.key else {
@@ -409,7 +448,7 @@ impl Keeper for Judge {
         let offset = record.offset;
         let superseded = match offset {
             _ if offset >= self.to => return true,
-            _ if offset >= self.from => !self.newest.has_any(offset, offset),
+            _ if offset >= self.from => self.newest.next(offset) != Some(offset),
             _ => self.newest.knows(key),
         };
         if superseded || !record.tombstone {
@@ -425,8 +464,11 @@ impl Keeper for Judge {
         }
     }
 
-    fn wants_none(&mut self, first: u64, last: u64) -> bool {
-        self.keyed && first >= self.from && last < self.to && !self.newest.has_any(first, last)
+    fn next_wanted(&mut self, from: u64) -> u64 {
+        if !self.keyed || !(self.from..self.to).contains(&from) {
+            return from; // what stands here was not looked at, or has no key
+        }
+        self.newest.next(from).unwrap_or(self.to)
     }
 
     fn horizon(&self, last: u64) -> Option<i64> {

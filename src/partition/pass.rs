@@ -24,6 +24,8 @@ use super::segments::{Joint, Segments, Slot};
 use super::settings::MAX_SEGMENT_BYTES;
 use super::{Inner, Partition};
 use crate::error::{Error, Result};
+use crate::format::footer::FOOTER_LEN;
+use crate::format::segment::SEGMENT_HEADER_LEN;
 use crate::segment::rewrite::{self, Birth, Keeper, Making, Packing, Rewrite};
 use crate::segment::{Ground, Segment};
 
@@ -50,9 +52,19 @@ impl Partition {
     ///
     /// As an append: a partition that refuses those is not rewritten.
     pub(crate) fn begin_pass(&self) -> Result<Pass<'_>> {
+        self.ready_pass(self.inner.lock_pass())
+    }
+
+    /// As [`begin_pass`](Self::begin_pass), for who has time: the one that is under way is not asked to make room. (Two that ask
+    /// each other would both begin again and again.)
+    pub(super) fn next_pass(&self) -> Result<Pass<'_>> {
+        self.ready_pass(self.inner.pass.lock())
+    }
+
+    fn ready_pass<'p>(&'p self, alone: MutexGuard<'p, ()>) -> Result<Pass<'p>> {
         let pass = Pass {
             inner: &self.inner,
-            _alone: self.inner.lock_pass(),
+            _alone: alone,
         };
         pass.make_ready()?;
         Ok(pass)
@@ -157,9 +169,9 @@ impl Pass<'_> {
         })
     }
 
-    /// May this pass go on? Between the steps a log is closed, or its directory taken away.
+    /// May this pass go on? Between the steps a log is closed, its topic deleted, or its directory taken away.
     pub(super) fn go_on(&self) -> Result<()> {
-        self.inner.home.check_open()?;
+        self.inner.check_there()?;
         self.inner.home.evidence.held()
     }
 
@@ -299,23 +311,24 @@ impl Pass<'_> {
 }
 
 /// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first, and
-/// the file has about `most` bytes if so many stay of each segment, or takes the place of one alone. Should all stay, it is not too large.
+/// the file has about `most` bytes if so many stay of the batches of each segment, or takes the place of one alone. (Header and footer it
+/// has once: any number of segments of which nothing stays are one run.) Should all stay, it is not too large.
 pub(crate) fn runs(
     sealed: &[Arc<Segment>],
     most: u64,
     stays: impl Fn(usize) -> u64,
 ) -> Vec<Range<usize>> {
+    const FRAME: u64 = (SEGMENT_HEADER_LEN + FOOTER_LEN) as u64;
     let mut runs: Vec<Range<usize>> = Vec::new();
     let (mut bytes, mut all) = (0, 0);
     for (at, segment) in sealed.iter().enumerate() {
         let len = stays(at);
         let joins = runs.last().is_some_and(|run| {
             let (first, before) = (&sealed[run.start], &sealed[at - 1]);
-            let end = segment
-                .seal()
-                .map_or(u64::MAX, |seal| seal.footer.next_base);
+            let next_base = |of: &Segment| of.seal().map(|seal| seal.footer.next_base);
+            let end = next_base(segment).unwrap_or(u64::MAX);
             segment.header.expected == segment.base()
-                && before.seal().map(|seal| seal.footer.next_base) == Some(segment.base())
+                && next_base(before) == Some(segment.base())
                 && u32::try_from(end - first.base()).is_ok()
                 && bytes + len <= most
                 && all + file_len(segment) <= MAX_SEGMENT_BYTES
@@ -324,7 +337,7 @@ pub(crate) fn runs(
             run.end = at + 1;
         } else {
             runs.push(at..at + 1);
-            (bytes, all) = (0, 0);
+            (bytes, all) = (FRAME, 0);
         }
         bytes += len;
         all += file_len(segment);

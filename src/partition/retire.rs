@@ -92,9 +92,11 @@ impl Retired {
         inner.set_gone(false);
     }
 
-    /// The topic is deleted: lets go of the files. Who reads one keeps it for as long.
+    /// The topic is deleted: lets go of the files. Who reads one keeps it for as long. A pass over the segments ends first, which it
+    /// does when it sees that it may not go on: after that nothing makes a file here.
     pub(crate) fn let_go(self) {
         let inner = &*self.partition.inner;
+        let _alone = inner.lock_pass();
         let mut writer = inner.writer.lock();
         inner.deleted.store(true, Ordering::Release);
         writer.rear = Rear::Closed(None);

@@ -63,10 +63,19 @@ impl Segment {
 
     /// First offset of the last batch known to begin at or before `offset`.
     pub(crate) fn floor_offset(&self, ground: &Ground, offset: u64) -> Result<u64> {
+        let place = self.floor_place(ground, offset)?;
+        Ok(place.map_or(self.base(), |(first, _)| first))
+    }
+
+    /// Offset and position of the last batch known to begin at or before `offset`.
+    pub(super) fn floor_place(&self, ground: &Ground, offset: u64) -> Result<Option<(u64, u64)>> {
         self.complete_index(ground)?;
         let delta = u32::try_from(offset.saturating_sub(self.base())).unwrap_or(u32::MAX);
         let floor = self.index.read().index.floor(delta);
-        Ok(floor.map_or(self.base(), |place| self.base() + u64::from(place.delta)))
+        Ok(floor.map(|place| {
+            let offset = self.base() + u64::from(place.delta);
+            (offset, u64::from(place.position))
+        }))
     }
 
     /// The index led to a place that is not right: it is not used again, and made anew from the batches.

@@ -34,10 +34,9 @@ pub(crate) trait Keeper {
     /// Is this one? Asked in order of their offsets, once for each.
     fn wants(&mut self, record: Candidate<'_>) -> bool;
 
-    /// Is certainly none wanted from the first of these offsets to the last? Asked before [`wants`](Keeper::wants), so that a batch need
-    /// not be looked into.
-    fn wants_none(&mut self, _first: u64, _last: u64) -> bool {
-        false
+    /// The first offset from this one on that may be wanted: what stands before it need not be read.
+    fn next_wanted(&mut self, from: u64) -> u64 {
+        from
     }
 
     /// When tombstones of a batch that ends with this offset may go, in milliseconds since the epoch. Told to those that have not been told
@@ -169,7 +168,7 @@ impl<'a> Rewrite<'a> {
         each_batch(
             self.making.ground,
             from,
-            |first, last| !keep.borrow_mut().wants_none(first, last),
+            |from| keep.borrow_mut().next_wanted(from),
             |batch| self.copy_batch(from, batch, &mut **keep.borrow_mut()),
         )
     }

@@ -20,6 +20,7 @@ use crate::io::{File, read_full};
 
 /// Bytes that a scan takes at once.
 const WINDOW: usize = 256 * 1024;
+const LEAST_WINDOW: usize = 32 * 1024;
 
 /// A file read forwards through a buffer.
 pub(crate) struct Stream<'f> {
@@ -28,6 +29,8 @@ pub(crate) struct Stream<'f> {
     len: u64,
     buffer: Vec<u8>,
     start: u64,
+    /// Bytes to read next: few where what follows may be passed over, and more each time it was not.
+    window: usize,
 }
 
 impl<'f> Stream<'f> {
@@ -37,7 +40,13 @@ impl<'f> Stream<'f> {
             len,
             buffer: Vec::new(),
             start: 0,
+            window: WINDOW,
         }
+    }
+
+    /// What comes next lies further on, and perhaps by itself.
+    pub(crate) fn leap(&mut self) {
+        self.window = LEAST_WINDOW;
     }
 
     /// The bytes from `position` on: at least `need` of them, unless the file ends before.
@@ -46,7 +55,8 @@ impl<'f> Stream<'f> {
         let need = need.min(left);
         let held = self.held(position);
         if held.as_ref().is_none_or(|held| held.len() < need) {
-            self.buffer.resize(need.max(WINDOW).min(left), 0);
+            self.buffer.resize(need.max(self.window).min(left), 0);
+            self.window = (2 * self.window).min(WINDOW);
             self.start = position;
             let read = read_full(self.file, &mut self.buffer, position)?;
             self.buffer.truncate(read);

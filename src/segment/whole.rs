@@ -23,7 +23,8 @@ pub(crate) struct Candidate<'b> {
     pub(crate) horizon: Option<i64>,
 }
 
-/// Calls `each` for every record of a sealed segment, but for batches of which none is `wanted`: asked with their first and last offset.
+/// Calls `each` for every record of a sealed segment, but for batches that end before the next offset that is `wanted`: it is asked for the
+/// first one from an offset on.
 ///
 /// # Errors
 ///
@@ -32,7 +33,7 @@ pub(crate) struct Candidate<'b> {
 pub(crate) fn each_record(
     ground: &Ground,
     segment: &Segment,
-    wanted: impl FnMut(u64, u64) -> bool,
+    wanted: impl FnMut(u64) -> u64,
     mut each: impl FnMut(Candidate<'_>),
 ) -> Result<()> {
     each_batch(ground, segment, wanted, |batch| {
@@ -117,12 +118,12 @@ fn why(bad: Bad) -> Why {
     }
 }
 
-/// Calls `each` for every batch of a sealed segment, all of which must be sound and in order, up to its footer. Of one that is not
-/// `wanted`, which is asked with its first and last offset, only the header has to be sound.
+/// Calls `each` for every batch of a sealed segment, all of which must be sound and in order, up to its footer; but for those that end
+/// before the next offset that is `wanted`. Of these at most the header is read.
 pub(super) fn each_batch(
     ground: &Ground,
     segment: &Segment,
-    mut wanted: impl FnMut(u64, u64) -> bool,
+    mut wanted: impl FnMut(u64) -> u64,
     mut each: impl FnMut(&Sound<'_>) -> Result<()>,
 ) -> Result<()> {
     let seal = segment.seal().expect("only sealed segments are rewritten");
@@ -137,16 +138,15 @@ pub(super) fn each_batch(
         end: seal.footer.last.map_or(segment.base(), |last| last + 1),
     };
     while way.at < seal.data_end {
-        let seed = Seed::new(segment.header.salt, way.at);
-        let front = stream.at(way.at, HEADER_LEN + MAX_EXTENSION_LEN);
-        let front = front.map_err(io)?;
-        if let Ok(header) = BatchHeader::decode(front, seed)
-            && let Some(behind) = way.behind(&header)
-            && !wanted(behind - 1 - u64::from(header.last_delta), behind - 1)
-        {
-            way.go_on(&header, behind);
+        let wanted = wanted(way.next);
+        if wanted >= way.end && wanted > way.next {
+            return Ok(());
+        }
+        if wanted > way.next && way.pass_over(ground, &mut stream, wanted)? {
             continue;
         }
+        let seed = Seed::new(segment.header.salt, way.at);
+        let front = stream.at(way.at, HEADER_LEN).map_err(io)?;
         let total = batch::hop(front).map_or(HEADER_LEN as u64, |(_, _, total)| total);
         let total = total.min(seal.data_end - way.at) as usize;
         let bytes = stream.at(way.at, total).map_err(io)?;
@@ -171,6 +171,9 @@ pub(super) fn each_batch(
     Ok(())
 }
 
+/// Bytes of a batch that its header is in.
+const FRONT: usize = HEADER_LEN + MAX_EXTENSION_LEN;
+
 /// How far a segment was read.
 struct Way<'s> {
     segment: &'s Segment,
@@ -190,6 +193,39 @@ impl Way<'_> {
         let in_order = first == self.next || self.seal.footer.sparse && first > self.next;
         let fits = header.total_len() <= self.seal.data_end - self.at;
         (in_order && fits && behind <= self.end).then_some(behind)
+    }
+
+    /// Goes on towards an offset, as far as nothing of it need be looked into. `false`: the next batch must be.
+    fn pass_over(
+        &mut self,
+        ground: &Ground,
+        stream: &mut scan::Stream<'_>,
+        wanted: u64,
+    ) -> Result<bool> {
+        let io = |e| Error::io("read", self.segment.path(), e);
+        let place = self.segment.floor_place(ground, wanted)?;
+        if let Some((first, position)) = place.filter(|&(_, position)| position > self.at) {
+            stream.leap();
+            let header = self.header(stream.at(position, FRONT).map_err(io)?, position);
+            let delta = header.map(|header| u64::from(header.base_delta));
+            if delta.is_some_and(|delta| self.segment.base() + delta == first) {
+                (self.next, self.at) = (first, position);
+                return Ok(true);
+            }
+            self.segment.forget_index(); // a cache that is wrong
+        }
+        let header = self.header(stream.at(self.at, FRONT).map_err(io)?, self.at);
+        let behind = header.and_then(|header| Some((header, self.behind(&header)?)));
+        let Some((header, behind)) = behind.filter(|&(_, behind)| behind <= wanted) else {
+            return Ok(false);
+        };
+        self.go_on(&header, behind);
+        Ok(true)
+    }
+
+    /// The header of a batch at this position.
+    fn header(&self, front: &[u8], position: u64) -> Option<BatchHeader> {
+        BatchHeader::decode(front, Seed::new(self.segment.header.salt, position)).ok()
     }
 
     fn go_on(&mut self, header: &BatchHeader, behind: u64) {

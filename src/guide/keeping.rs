@@ -1,0 +1,170 @@
+//! What is kept, and how the rest goes: retention, compaction, and who does it.
+//!
+//! A topic keeps everything, unless it is told otherwise: the log may be somebody's only copy. There are two ways to tell it, and they
+//! may be had together.
+//!
+//! | | [`Retention`] | [`Compaction`] |
+//! | --- | --- | --- |
+//! | for | what happened: clicks, orders, measurements | what is: prices, settings, the state of each customer |
+//! | keeps | the newest, by age or by bytes | the latest record of each key, however old |
+//! | lets go of | whole segments, the oldest first | records that a later one of the same key took the place of |
+//! | log start | moves on | stays |
+//! | offsets | stay as they are | stay as they are, with gaps between them |
+//!
+//! Neither touches the *last segment* of a partition, the one that is appended to. It ends, and the next one begins, when it has
+//! [`segment_bytes`] (64 MiB), or when [`segment_age`] (7 days) has passed since its first append; [`Partition::roll`] ends it now.
+//!
+//! # Retention
+//!
+//! A partition with an age of one hour, at ten o'clock. Above each segment, the time of its newest record.
+//!
+//! ```text
+//!  before     8:10        8:50        9:30        9:59
+//!           ┌───────────┬───────────┬───────────┬──────────┐
+//!           │ 0 …… 99   │ 100 … 199 │ 200 … 299 │ 300 … 341│
+//!           └───────────┴───────────┴───────────┴──────────┘
+//!           ▲ log start                                    ▲ end
+//!
+//!  after                            9:30        9:59
+//!                                 ┌───────────┬──────────┐
+//!                                 │ 200 … 299 │ 300 … 341│
+//!                                 └───────────┴──────────┘
+//!                                 ▲ log start            ▲ end: the next record still gets 342
+//! ```
+//!
+//! * A segment goes when its newest record is older than the age. So a record may outlive its age by what its segment spans, and by
+//!   the time to the next pass of maintenance.
+//! * By size, the oldest go as long as the partition keeps at least so many bytes without them: the limit is what you have for certain, and up to
+//!   a segment more is what it takes. Each partition has the limit for itself.
+//! * The last segment goes too, once everything in it is too old: the next one is begun first. The partition is then empty, begins where it
+//!   ends, and no offset is ever given again.
+//! * It is a prefix that goes, always. A segment that stays keeps those behind it.
+//!
+//! Which time counts? A record's event time may lie in the future by mistake, and would then keep its segment, and those behind it, for as
+//! long. So by default it is the smaller of event time and append time ([`RetentionTime::Smaller`]). Whoever imports old records wants
+//! [`RetentionTime::AppendTime`], or they go as soon as they come. A clock that jumps ahead by an hour or more empties nothing at once: for an
+//! hour, each pass lets go of one segment of each partition, and [`MaintenanceReport::clock_jump`] says so.
+//!
+//! [`Partition::delete_before`] forgets what stands before an offset, now.
+//!
+//! ## Who reads there
+//!
+//! A reader that has read a block finishes it; the file is there for as long as it is open. Then it learns that it was overtaken:
+//! [`Error::OutOfRange`] from [`entries`] and [`get`], with what there is. A consumer goes on at the log start, and its batch has in
+//! [`resets`] what it did not see; with [`OnOutOfRange::Fail`] it gets the error instead, and that partition is halted. Nothing is passed over in
+//! silence. The same holds for a group that comes back after a long time.
+//!
+//! ```
+//! use std::time::Duration;
+//! use thalweg::testing::TestLog;
+//! use thalweg::{Result, Retention, TopicConfig};
+//!
+//! # fn main() -> Result<()> {
+//! let test = TestLog::new();
+//! let log = test.log();
+//! let hour = Duration::from_secs(3600);
+//! let clicks = log.create_topic("clicks", TopicConfig::new().retention(Retention::new().age(hour)))?;
+//! clicks.append(("somebody", "early"))?;
+//! let mut slow = log.group("slow").subscribe(["clicks"]).join()?;
+//!
+//! test.advance(2 * hour);
+//! log.maintain()?; // a log on disk does this by itself
+//! clicks.append(("somebody", "late"))?;
+//!
+//! let batch = slow.poll(Duration::ZERO)?;
+//! let reset = &batch.resets()[0];
+//! assert_eq!((reset.from.offset().get(), reset.to.get()), (0, 1));
+//! assert_eq!(batch.iter().next().unwrap().value_str()?, "late");
+//! # Ok(()) }
+//! ```
+//!
+//! # Compaction
+//!
+//! Prices by item. `·` is a record that a later one of the same key takes the place of, `†` a tombstone: a key without a value.
+//!
+//! ```text
+//!  before    0       1        2       3       4      5        6       7
+//!         ┌───────┬────────┬───────┬───────┬──────┬────────┬───────┬───────┐
+//!         │ tea 3 │ milk 1 │ tea 4 │ rum 9 │ rum †│ milk 2 │ tea 5 │ jam 4 │   two segments, and the last
+//!         │   ·   │   ·    │   ·   │   ·   │      │        ┃       ┃       │
+//!         └───────┴────────┴───────┴───────┴──────┴────────┸───────┸───────┘
+//!                                                   the last segment is from 7 on
+//!
+//!  after                                      4      5        6       7
+//!                                         ┌──────┬────────┬───────┬───────┐
+//!                                         │ rum †│ milk 2 │ tea 5 │ jam 4 │
+//!                                         └──────┴────────┴───────┴───────┘
+//!
+//!  a day later                                       5        6       7
+//!                                                ┌────────┬───────┬───────┐
+//!                                                │ milk 2 │ tea 5 │ jam 4 │
+//!                                                └────────┴───────┴───────┘
+//! ```
+//!
+//! * Offsets, order, times and headers of what stays are as they were. So offsets have gaps, and a reader passes them; never count records by
+//!   subtracting offsets.
+//! * Every key needs one: a record without a key is [`Error::KeyRequired`]. (Those from before a topic was compacted stay.) An empty key is a key, and an
+//!   empty value is a value.
+//! * A *tombstone* first deletes what it stands for, and stays itself for [`tombstone_retention`] (a day) from then on, so that whoever reads from
+//!   the beginning within that time learns of it. Then it goes too. Whoever takes longer from the beginning to the end may keep keys that were deleted.
+//! * At every moment the latest record of each key is there, and so after a crash at any step: the new file takes the place of the
+//!   old ones in one step. A reader sees each offset once at most, and goes on in the new file where it stood in the old one.
+//! * [`min_lag`] keeps what is young as it is, for readers who want every change for so long. [`max_lag`] compacts what is older, however little
+//!   there is.
+//!
+//! A partition is compacted when more than half of its bytes (before the last segment) are new since the last time, or what
+//! [`min_dirty_ratio`] says; those with most to do come first. The keys that are new are held in memory, 32 bytes each and 64 MiB at most
+//! ([`compaction_memory`]): where there are more, it takes more rounds, not more memory.
+//!
+//! With a retention too, segments go by age and size whatever they hold: the latest values that nobody has renewed go with them.
+//!
+//! # Who does it, and when
+//!
+//! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it. Or the host: with
+//! [`Maintenance::Manual`], which is how a log in memory and a [`TestLog`] are, [`Log::maintain`] does one pass, and says what it did and whether there
+//! is more. Appends and polls wait for neither. [`Topic::compact`] compacts one topic now.
+//!
+//! What cannot be read is never taken for "not there": a pass that meets damage leaves that partition as it is, says so, and goes on with the
+//! others.
+//!
+//! # For whoever comes from Kafka
+//!
+//! | Kafka | Here |
+//! | --- | --- |
+//! | `retention.ms` 7 days | nothing goes unless you say so |
+//! | a time in the future keeps its segment | the smaller of event time and append time counts |
+//! | an idle partition is rolled by its next append | by maintenance too, so that it expires and is compacted |
+//! | `segment.ms` counts in record times | in the time of the log, from the first append |
+//! | `segment.bytes` 1 GiB | 64 MiB |
+//! | records without a key are dropped when a topic becomes compacted | they stay: nothing takes their place |
+//! | `cleanup.policy=compact,delete` | [`compacted`] and [`retention`] together |
+//! | `log.retention.check.interval.ms` 5 min, `log.cleaner.backoff.ms` 15 s | [`Maintenance::Background`], 30 s |
+//! | `deleteRecords` | [`Partition::delete_before`] |
+//!
+//! [`Error::KeyRequired`]: crate::Error::KeyRequired
+//! [`Error::OutOfRange`]: crate::Error::OutOfRange
+//! [`Compaction`]: crate::Compaction
+//! [`Log::maintain`]: crate::Log::maintain
+//! [`Maintenance::Background`]: crate::Maintenance::Background
+//! [`Maintenance::Manual`]: crate::Maintenance::Manual
+//! [`MaintenanceReport::clock_jump`]: crate::MaintenanceReport::clock_jump
+//! [`OnOutOfRange::Fail`]: crate::OnOutOfRange::Fail
+//! [`Partition::delete_before`]: crate::Partition::delete_before
+//! [`Partition::roll`]: crate::Partition::roll
+//! [`RetentionTime::AppendTime`]: crate::RetentionTime::AppendTime
+//! [`RetentionTime::Smaller`]: crate::RetentionTime::Smaller
+//! [`Retention`]: crate::Retention
+//! [`TestLog`]: crate::testing::TestLog
+//! [`Topic::compact`]: crate::Topic::compact
+//! [`compacted`]: crate::TopicConfig::compacted
+//! [`compaction_memory`]: crate::LogBuilder::compaction_memory
+//! [`entries`]: crate::Partition::entries
+//! [`get`]: crate::Partition::get
+//! [`max_lag`]: crate::Compaction::max_lag
+//! [`min_dirty_ratio`]: crate::Compaction::min_dirty_ratio
+//! [`min_lag`]: crate::Compaction::min_lag
+//! [`resets`]: crate::Batch::resets
+//! [`retention`]: crate::TopicConfig::retention
+//! [`segment_age`]: crate::TopicConfig::segment_age
+//! [`segment_bytes`]: crate::TopicConfig::segment_bytes
+//! [`tombstone_retention`]: crate::Compaction::tombstone_retention
