@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use thalweg::{
-    Durability, EntryRef, Error, Log, Maintenance, Offset, Partition, Positions, Record, Topic,
-    TopicConfig,
+    Batch, Durability, EntryRef, Error, Log, Maintenance, Offset, Partition, Positions, Record,
+    Topic, TopicConfig,
 };
 
 /// The system's allocator, counting for each thread.
@@ -212,6 +212,45 @@ fn records_that_are_polled_allocate_nothing_each() {
     assert_eq!((records, polls), (20_000, 40));
     // A batch is a value of its own: what it holds together takes a few allocations, however many records it has.
     assert!(found <= 12 * polls, "{found} for {polls} polls");
+}
+
+/// A reader at the tail is given the memory that the writer made the batch in, and the writer goes on in that of an earlier batch.
+#[test]
+fn batches_that_are_polled_as_they_come_stay_as_they_are_and_take_no_new_memory() {
+    let (log, topic) = topic_and_log(100);
+    let partition = topic.partition(0).unwrap();
+    let mut consumer = log.group("g").subscribe(["orders"]).join().unwrap();
+    while !consumer.poll(Duration::ZERO).unwrap().is_empty() {}
+    let mut append_and_poll = |n: u32| {
+        let value = [n.to_le_bytes(); 25];
+        let records = (0..500).map(|_| Record::keyless(value.as_flattened()));
+        let found = allocations(|| {
+            partition.append_all(records).unwrap();
+        });
+        (found, consumer.poll(Duration::ZERO).unwrap())
+    };
+    let holds = |batch: &Batch, n: u32| {
+        let value = [n.to_le_bytes(); 25];
+        let same = |entry: EntryRef<'_>| entry.value() == Some(value.as_flattened());
+        batch.len() == 500 && batch.iter().all(same)
+    };
+    // Each is held while the next ones are made.
+    let held: Vec<Batch> = (0..20).map(|n| append_and_poll(n).1).collect();
+    assert!((0..20).zip(&held).all(|(n, batch)| holds(batch, n)));
+    drop(held);
+    let mut before = append_and_poll(20).1;
+    let mut of_appends = 0;
+    for n in 21..121 {
+        let (found, batch) = append_and_poll(n);
+        assert!(holds(&before, n - 1) && holds(&batch, n));
+        of_appends += found;
+        before = batch;
+    }
+    // (The pages of the simulated disk, and entries of the index.)
+    assert!(
+        of_appends <= 100 * 20,
+        "{of_appends} in 100 appends of 51 KB"
+    );
 }
 
 #[test]

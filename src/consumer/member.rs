@@ -152,12 +152,9 @@ impl Member {
             bytes: self.settings.max_poll_bytes,
             untouched: true,
         };
-        let first = self.turn;
-        self.turn = if self.sources.is_empty() {
-            0
-        } else {
-            (first + 1) % self.sources.len()
-        };
+        let after = |turn| if turn < self.sources.len() { turn } else { 0 };
+        let first = after(self.turn);
+        self.turn = after(first + 1);
         loop {
             let before = chunks.len();
             self.round(first, &mut room, &mut chunks)?;
@@ -181,12 +178,14 @@ impl Member {
             then: self.settings.on_out_of_range,
             poll: self.polls,
         };
-        for i in 0..self.sources.len() {
+        for turn in (first..self.sources.len()).chain(0..first) {
+            let source = &mut self.sources[turn];
+            if source.is_idle() {
+                continue;
+            }
             if room.is_full() {
                 return Ok(());
             }
-            let turn = (first + i) % self.sources.len();
-            let source = &mut self.sources[turn];
             match source.read(reading, *room, &mut self.resets) {
                 Ok(Some(chunk)) => {
                     room.take(&chunk);
@@ -237,11 +236,11 @@ impl Member {
             reconciled?;
         }
         self.polls += 1;
-        let batch = self.fetch()?;
-        if !batch.is_empty() {
+        let fetched = self.fetch();
+        if fetched.as_ref().is_ok_and(|batch| !batch.is_empty()) {
             self.last_batch = self.polls;
         }
-        Ok(batch)
+        fetched
     }
 
     fn index(&self, at: &TopicPartition) -> Result<usize> {
@@ -316,12 +315,13 @@ fn enter(
 
 impl ConsumerEngine for Member {
     fn poll(&mut self, wait: Wait, caller: &mut Caller<'_>) -> Result<Batch> {
-        let batch = self.look(caller)?;
+        let looked = self.look(caller);
+        let nothing = looked.as_ref().is_ok_and(Batch::is_empty);
         // On a clock that a test moves nobody waits: the thread that would is the one that moves it.
-        if !batch.is_empty() || wait == Wait::AtMost(Duration::ZERO) || !self.log.clock().waits() {
-            return Ok(batch);
+        if nothing && wait != Wait::AtMost(Duration::ZERO) && self.log.clock().waits() {
+            return self.wait(wait, caller);
         }
-        self.wait(wait, caller)
+        looked
     }
 
     fn poll_ready(&mut self, task: &mut Context<'_>) -> Poll<()> {

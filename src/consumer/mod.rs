@@ -136,9 +136,11 @@ impl Consumer {
     fn poll_for(&mut self, wait: Wait) -> Result<Batch> {
         let mut caller = Caller::new(&mut *self.listener, &self.left);
         self.left = Left::default();
-        let batch = self.engine.poll(wait, &mut caller)?;
-        self.left = batch.left();
-        Ok(batch)
+        let polled = self.engine.poll(wait, &mut caller);
+        if let Ok(batch) = &polled {
+            self.left = batch.left();
+        }
+        polled // as it is: to take it apart and put it together again moves it
     }
 
     /// Ready when a [`poll`](Self::poll) of no time would do something: return records or an error, or take part in the group's

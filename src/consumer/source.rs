@@ -117,15 +117,21 @@ impl Source {
         )
     }
 
+    /// Would a poll read nothing here, and have nothing to tell? A few loads.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        match self.state {
+            _ if self.paused => true,
+            State::Halted { .. } | State::NoPosition { told: true } => true,
+            State::NoPosition { told: false } => false,
+            State::Reading => self.cursor.is_at_end(),
+        }
+    }
+
     /// Would a poll read something here, or have something to tell?
     pub(super) fn has_news(&self) -> bool {
-        match self.state {
-            _ if self.paused => false,
-            State::Halted { .. } | State::NoPosition { told: true } => false,
-            State::NoPosition { told: false } => true,
-            // (One that may be deleted gives nothing, and wakes who waits when that is known.)
-            State::Reading => !self.cursor.is_at_end() && !self.partition.is_gone(),
-        }
+        // (One that may be deleted gives nothing, and wakes who waits when that is known.)
+        !self.is_idle() && (self.state != State::Reading || !self.partition.is_gone())
     }
 
     /// The position, or where this poll began to read, if it did.
@@ -153,17 +159,14 @@ impl Source {
         room: Room,
         resets: &mut Vec<Reset>,
     ) -> Result<Option<Chunk>> {
-        match self.state {
-            _ if self.paused => return Ok(None),
-            State::Halted { .. } | State::NoPosition { told: true } => return Ok(None),
-            State::NoPosition { told: false } => {
-                return Err(Error::NoPosition {
-                    at: Box::new(self.at.clone()),
-                    group: reading.group.into(),
-                });
-            }
-            State::Reading if self.cursor.is_at_end() => return Ok(None),
-            State::Reading => {}
+        if self.is_idle() {
+            return Ok(None);
+        }
+        if let State::NoPosition { .. } = self.state {
+            return Err(Error::NoPosition {
+                at: Box::new(self.at.clone()),
+                group: reading.group.into(),
+            });
         }
         let mut from = self.cursor.next_offset();
         let began = from;

@@ -257,6 +257,17 @@ impl Encoder {
         &self.header
     }
 
+    /// The buffer that the placed batch stands in, up to its end, and where in it the batch begins. With another buffer in its place
+    /// the batch cannot be placed again.
+    pub(crate) fn placed_in(&mut self) -> (&mut Vec<u8>, usize) {
+        let start = self.body_start.saturating_sub(self.header.body_start());
+        let buffer = match self.header.codec {
+            Codec::None => &mut self.plain,
+            Codec::Lz4 | Codec::Zstd => &mut self.packed,
+        };
+        (buffer, start)
+    }
+
     /// Bytes of memory that it keeps.
     pub(crate) fn capacity(&self) -> usize {
         self.plain.capacity().saturating_add(self.packed.capacity())

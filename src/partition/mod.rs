@@ -139,14 +139,20 @@ impl Inner {
         change(Arc::make_mut(&mut segments));
     }
 
-    /// Puts what was just written into the ring of newest bytes, as long as somebody reads there.
+    /// Puts what was just written among the newest bytes, as long as somebody reads there.
     #[inline(never)]
-    fn keep_newest(&self, tail: &mut Option<Arc<Tail>>, active: &ActiveSegment, bytes: &[u8]) {
+    fn keep_newest(
+        &self,
+        tail: &mut Option<Arc<Tail>>,
+        active: &ActiveSegment,
+        written: &mut Encoder,
+    ) {
         if tail.as_ref().is_none_or(|tail| !tail.is_read()) {
             self.change_tail(tail, active);
         }
         if let Some(tail) = tail {
-            tail.push(active.segment.stream_start.unwrap_or(0) + active.len, bytes);
+            let at = active.segment.stream_start.unwrap_or(0) + active.len;
+            tail.add(at, written);
         }
     }
 

@@ -317,7 +317,7 @@ impl Inner {
             return Err(self.write_failed(writer, failed));
         }
         if writer.tail.is_some() || self.tail_wanted.load(Ordering::Relaxed) {
-            self.keep_newest(&mut writer.tail, active, bytes);
+            self.keep_newest(&mut writer.tail, active, encoder);
         }
         active.take(encoder, index_every);
         writer.next = active.next;

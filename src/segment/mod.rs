@@ -18,6 +18,7 @@ pub(crate) mod chunk;
 pub(crate) mod guess;
 pub(crate) mod handle;
 pub(crate) mod index;
+mod latest;
 mod locate;
 pub(crate) mod read;
 pub(crate) mod rewrite;

@@ -11,10 +11,15 @@
 //! `floor` *after* it copied; a copy that the writer may have touched is thrown away and read from the file instead. Positions
 //! count the bytes of the partition over all its segments (a *stream position*), so that the ring goes on over a roll.
 //!
-//! But for those that it begins with, its bytes were never on a disk: the writer encoded them, summed them and put them here.
+//! But for those that it begins with, its bytes were never on a disk: the writer encoded them, summed them and put them here. The
+//! newest large batches are kept whole beside it, see [`Latest`].
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+use super::latest::Latest;
+use crate::format::encoder::Encoder;
 
 const WORD: u64 = 8;
 
@@ -30,6 +35,7 @@ pub(crate) struct Tail {
     own: u64,
     /// Where the head was when bytes were last taken, about.
     read_at: AtomicU64,
+    latest: Latest,
     budget: Arc<TailBudget>,
 }
 
@@ -54,6 +60,19 @@ impl TailBudget {
                 used.checked_add(bytes).filter(|&sum| sum <= self.limit)
             })
             .is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes `new` bytes for `old` ones; `false`, and nothing is done, if there are not so many.
+    pub(super) fn exchange(&self, old: usize, new: usize) -> bool {
+        let fits = self.take(new.saturating_sub(old));
+        if fits {
+            self.give_back(old.saturating_sub(new));
+        }
+        fits
     }
 }
 
@@ -80,6 +99,7 @@ impl Tail {
             head: AtomicU64::new(start),
             own,
             read_at: AtomicU64::new(start),
+            latest: Latest::default(),
             budget: Arc::clone(budget),
         })
     }
@@ -95,6 +115,15 @@ impl Tail {
         unread < UNREAD_LAPS * self.capacity()
     }
 
+    /// Adds the batch that was just placed and written at stream position `at`. The encoder may lose its buffer with it, and get
+    /// another one. Called by the one writer only.
+    pub(crate) fn add(&self, at: u64, written: &mut Encoder) {
+        let (buffer, start) = written.placed_in();
+        self.push(at, buffer.get(start..).unwrap_or_default());
+        let most = self.capacity() as usize;
+        self.latest.keep(at, (buffer, start), most, &self.budget);
+    }
+
     /// Adds `bytes`, which begin at stream position `at`. Called by the one writer only.
     ///
     /// Bytes that do not follow the head (the writer skipped some) restart the ring at `at`.
@@ -105,6 +134,7 @@ impl Tail {
         let floor = if self.head.load(Ordering::Relaxed) == at {
             overwritten
         } else {
+            self.latest.forget();
             overwritten.max(at)
         };
         if floor > self.floor.load(Ordering::Relaxed) {
@@ -188,6 +218,19 @@ impl Tail {
         }
     }
 
+    /// The batch that begins at stream position `at`, whole and in the memory where it was made; the newest large ones alone.
+    pub(crate) fn whole(&self, at: u64) -> Option<(Arc<Vec<u8>>, Range<usize>)> {
+        let whole = self.latest.batch(at)?;
+        self.note_read(self.head.load(Ordering::Relaxed));
+        Some(whole)
+    }
+
+    fn note_read(&self, head: u64) {
+        if head.saturating_sub(self.read_at.load(Ordering::Relaxed)) > self.capacity() {
+            self.read_at.store(head, Ordering::Relaxed); // seldom, so that readers do not fight for it
+        }
+    }
+
     /// Copies what is held from stream position `at` on, `most` bytes at most; otherwise as [`copy`](Self::copy).
     pub(crate) fn copy_held(&self, at: u64, most: usize, into: &mut Vec<u8>) -> Option<usize> {
         let held = usize::try_from(self.held_from(at)).unwrap_or(usize::MAX);
@@ -205,9 +248,7 @@ impl Tail {
         if end > head || at < self.floor.load(Ordering::Relaxed) {
             return None;
         }
-        if head.saturating_sub(self.read_at.load(Ordering::Relaxed)) > self.capacity() {
-            self.read_at.store(head, Ordering::Relaxed); // seldom, so that readers do not fight for it
-        }
+        self.note_read(head);
         let before = (at % WORD) as usize;
         into.resize((before + len).next_multiple_of(8), 0);
         self.load(at, into.as_chunks_mut().0);
@@ -260,9 +301,8 @@ fn word_of(bytes: &[u8]) -> u64 {
 
 impl Drop for Tail {
     fn drop(&mut self) {
-        self.budget
-            .used
-            .fetch_sub(self.words.len() * 8, Ordering::Relaxed);
+        let bytes = self.words.len() * 8 + self.latest.capacity();
+        self.budget.give_back(bytes);
     }
 }
 

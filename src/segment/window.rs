@@ -1,4 +1,4 @@
-//! One read: bytes of a segment in a block of memory, from its map, from the newest bytes in memory, or from its file.
+//! One read: bytes of a segment in a block of memory, from its map, from the newest batches or bytes in memory, or from its file.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) struct Window {
     pub(super) block: Arc<Block>,
     /// Where in the block they begin.
     pub(super) start: usize,
-    /// As many as asked for: the file may hold more.
+    /// There may be more behind them.
     pub(super) full: bool,
     pub(super) origin: Origin,
 }
@@ -40,6 +40,16 @@ impl Window {
         if let Some(window) = Window::mapped(ground, segment, position) {
             return Ok(window);
         }
+        let stream = segment.stream_start.map(|start| start + position);
+        let newest = tail.zip(stream);
+        if let Some((bytes, range)) = newest.and_then(|(tail, stream)| tail.whole(stream)) {
+            return Ok(Window {
+                block: Arc::new(Block::shared(segment.at.clone(), bytes, range)),
+                start: 0,
+                full: true, // the file may hold more
+                origin: Origin::Writer,
+            });
+        }
         let asked = bytes;
         let bytes = asked.min(segment.left_after(position));
         let mut block = match spares {
@@ -49,8 +59,7 @@ impl Window {
         let into = Arc::get_mut(&mut block)
             .and_then(Block::owned_mut)
             .expect("a fresh block has one owner");
-        let stream = segment.stream_start.map(|start| start + position);
-        let newest = tail.zip(stream).and_then(|(tail, stream)| {
+        let newest = newest.and_then(|(tail, stream)| {
             let start = tail.copy_held(stream, bytes, into)?;
             Some((start, tail.is_own(stream)))
         });

@@ -54,6 +54,11 @@ impl Member {
                     .min(),
             };
             self.parker.park(limit);
+            // Nearly always there is something now, and then nothing is armed and registered again.
+            let batch = self.look(caller)?;
+            if !batch.is_empty() {
+                return Ok(batch);
+            }
             drop((watches, moves));
         }
     }
