@@ -60,21 +60,24 @@ impl Inner {
             });
         }
         if let Some(active) = writer.active() {
-            let full = !active.is_empty()
-                && active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
+            let full =
+                active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
             let spanned = writer.next + records > active.segment.span_end();
-            let other_level = settings.below_power() && !active.segment.header.below_power;
+            let other_level = settings.below_power() != active.segment.header.below_power;
             let old = settings.segment_age.is_some_and(|age| {
                 let made = active.segment.header.created_ms;
-                !active.is_empty()
-                    && i64::try_from(age.as_millis()).is_ok_and(|age| {
-                        self.home.clock.now().as_millis().saturating_sub(made) >= age
-                    })
+                i64::try_from(age.as_millis())
+                    .is_ok_and(|age| self.home.clock.now().as_millis().saturating_sub(made) >= age)
             });
-            if !(full || spanned || old || other_level && !active.is_empty()) {
-                if other_level {
-                    return self.replace_empty(writer, settings, writer.next);
-                }
+            if active.is_empty() {
+                // Of another level, or of a span that was smaller when it was made.
+                return if other_level || spanned {
+                    self.replace_empty(writer, settings, writer.next)
+                } else {
+                    Ok(())
+                };
+            }
+            if !(full || spanned || old || other_level) {
                 return Ok(());
             }
             self.home.evidence.held()?;
