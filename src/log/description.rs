@@ -190,6 +190,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_stored_beside_the_settings_stays_when_they_change() {
+        let new = TopicConfig::new().partitions(3).resolve().unwrap();
+        let mut before = stored("orders", 7, &new);
+        before.used[1] = true;
+        before.keyed = true;
+        before.add_partitions(2);
+        let mut changed = before.clone();
+        let other = TopicConfig::new().retention_time(RetentionTime::AppendTime);
+        put_settings(&other.resolve().unwrap().settings, &mut changed);
+        assert_eq!(changed.retention_time, AgeBy::AppendTime);
+        changed.retention_time = before.retention_time;
+        assert_eq!(changed, before);
+    }
+
+    #[test]
     fn a_stored_value_that_cannot_be_is_corruption() {
         let mut stored = stored("orders", 7, &TopicConfig::new().resolve().unwrap());
         stored.offset_span = 0;

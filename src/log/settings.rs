@@ -426,6 +426,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_set_is_changed_and_the_rest_stays() {
+        let stored = TopicConfig::new()
+            .partitions(4)
+            .retention_time(RetentionTime::AppendTime)
+            .compacted(Compaction::new())
+            .segment_age(Duration::from_secs(1))
+            .resolve()
+            .unwrap();
+        let changed = |changes: TopicConfig| changes.applied_to("t", &stored).unwrap();
+        assert_eq!(changed(TopicConfig::new()), stored);
+        let mut wanted = stored.clone();
+        wanted.settings.retention_time = RetentionTime::RecordTime;
+        wanted.settings.compaction = None;
+        wanted.settings.timestamp_limits = Some((Duration::ZERO, Duration::MAX));
+        let changes = TopicConfig::new()
+            .retention_time(RetentionTime::RecordTime)
+            .not_compacted()
+            .timestamp_limits(Duration::ZERO, Duration::MAX);
+        assert_eq!(changed(changes), wanted);
+    }
+
+    #[test]
     fn a_compacted_topic_wants_keys() {
         assert!(
             TopicConfig::new()
