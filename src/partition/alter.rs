@@ -51,10 +51,7 @@ mod tests {
     fn write(partition: &Partition) -> After {
         let mut encoder = partition.inner.home.encoder();
         encoder.push(&Record::new("k", "v"));
-        encoder
-            .finish(small().compression.codec())
-            .ok()
-            .expect("a small batch");
+        assert!(encoder.finish(small().compression.codec()).is_ok());
         let written = partition.inner.append(&mut encoder, None);
         partition.inner.home.give_back(encoder);
         written.unwrap().1
