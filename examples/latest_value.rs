@@ -103,7 +103,7 @@ fn change(topic: &Topic, flights: &Path, planes: &Path) -> Result<Table, BoxErro
         }
         let aircraft = table.entry(tail.to_owned()).or_default();
         aircraft.flights += 1;
-        aircraft.bound_for = field(&headers, &row, "dest").to_owned();
+        field(&headers, &row, "dest").clone_into(&mut aircraft.bound_for);
         topic.append(record(tail, aircraft))?;
     }
 

@@ -78,10 +78,11 @@ pub enum Error {
         /// The name as it was given.
         name: Box<str>,
     },
-    /// The stored and the wanted setting differ, and opening a topic never changes this one. Ask for the stored one, or for none.
-    /// (Only [`add_partitions_breaking_key_order`](crate::Topic::add_partitions_breaking_key_order) changes one of them.)
+    /// The stored and the wanted setting differ, and the call does not change this one. Ask for the stored one, or for none.
+    /// ([`Topic::alter`](crate::Topic::alter) changes the durability,
+    /// [`add_partitions_breaking_key_order`](crate::Topic::add_partitions_breaking_key_order) the number of partitions, and nothing the rest.)
     #[error(
-        "topic {topic:?} is stored with `{setting}` {stored}, which opening does not change: ask for that or leave it unset"
+        "topic {topic:?} is stored with `{setting}` {stored}, which this call does not change: ask for that or leave it unset"
     )]
     #[non_exhaustive]
     ConfigMismatch {

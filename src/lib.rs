@@ -34,6 +34,7 @@
 //! | look at a log that another process writes | [`Log::open_read_only`] |
 //! | know what a crash has cost | [`Log::recovery`] |
 //! | make a topic, or open it if it is there | [`Log::topic_or_create`], [`TopicConfig`]; all there are: [`Log::topics`] |
+//! | change the settings of a topic, its level of durability too | [`Topic::alter`] |
 //! | delete a topic | [`Log::delete_topic`] |
 //! | give a topic more partitions, though keys move then | [`Topic::add_partitions_breaking_key_order`] |
 //! | write | [`Topic::append`], [`Topic::append_all`]; to one partition, [`Partition::append`] |
@@ -88,7 +89,7 @@
 //!
 //! # Not there yet
 //!
-//! Of a topic only the count of partitions can be changed, upwards, and nothing removes or compacts old records: `Retention` and
+//! Nothing removes or compacts old records: `Retention` and
 //! `Compaction` are stored only (of committed offsets only the latest of each group and partition is kept, and they never expire). A
 //! damaged partition can be read and not be repaired. There are no producers with batching and no transactions.
 //!

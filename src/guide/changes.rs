@@ -16,7 +16,8 @@
 //! * a log on disk or in memory, with recovery after a crash and a report of what was found;
 //! * three levels of durability, chosen per topic, with syncs shared by all who wait;
 //! * topics of many partitions, made and deleted, with records routed by key; partitions can be added, by a call that says in its name
-//!   that keys move then ([`add_partitions_breaking_key_order`](crate::Topic::add_partitions_breaking_key_order));
+//!   that keys move then ([`add_partitions_breaking_key_order`](crate::Topic::add_partitions_breaking_key_order)), and the other
+//!   settings [altered](crate::Topic::alter) while records are written, the level of durability among them;
 //! * records with keys, headers, event times and tombstones, read forwards and backwards, by offset and by time;
 //! * appends on condition that nobody else appended;
 //! * consumer groups whose members share the partitions, with committed offsets that survive, of which only the latest are kept;

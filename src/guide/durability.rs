@@ -5,6 +5,8 @@
 //! A topic is made with a [`Durability`], which says what `Ok` from an append means; its table says what survives what. The
 //! default, `Power`, is the strongest, and the slowest: every append waits for the disk. `Process` is right for what can be made
 //! again, or for what must survive the program and not the machine. `Interval` bounds what a power cut may cost.
+//! [`Topic::alter`](crate::Topic::alter) changes the level while records are written: an import can run at `Process`, and be raised to `Power` when it is done,
+//! which makes all of it durable.
 //!
 //! [`Log::sync`] lifts everything that was written before it to `Power`, whatever the level of its topic; [`Log::close`] does
 //! too. Reading is never ahead of safety: a record is seen once it is as safe as its level promises, so at `Power` nothing that

@@ -14,6 +14,7 @@ use crate::format::topic::TopicDescription;
 use crate::io::Storage;
 use crate::offset::PartitionId;
 use crate::partition::home::{Evidence, Owner};
+use crate::partition::settings::Settings;
 use crate::slotted::{SlottedFile, bad_content, certain};
 
 /// `config` of one topic. Partitions hold it, to tell it of their first append.
@@ -89,12 +90,33 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// `Indeterminate`: the file says the old count or the new, or that of an earlier try that was so; what is written next says
-    /// the old one. Any other error: the old one.
+    /// As [`change`](Self::change).
     pub(super) fn add_partitions(&self, count: u32) -> Result<()> {
+        self.change(|description| description.add_partitions(count))
+    }
+
+    /// Makes it durable that the topic works by these settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`change`](Self::change).
+    pub(super) fn alter(&self, settings: &Settings) -> Result<()> {
+        self.change(|stored| description::put_settings(settings, stored))
+    }
+
+    /// The file may say something else than what is so.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.stored.lock().undecided
+    }
+
+    /// # Errors
+    ///
+    /// `Indeterminate`: the file says the old or the new, or what an earlier try wanted that was so; what is written next says the
+    /// old, but for its own change. Any other error: the old.
+    fn change(&self, change: impl FnOnce(&mut TopicDescription)) -> Result<()> {
         let mut stored = self.stored.lock();
         let mut changed = stored.description.clone();
-        changed.add_partitions(count);
+        change(&mut changed);
         let written = stored.file.write(&*self.storage, &changed.encode());
         match written {
             Ok(_) => {

@@ -13,45 +13,49 @@ use crate::partition::settings::{Compression, Durability, Settings};
 
 /// What is stored for a new topic: no partition is used yet, and it has one epoch.
 pub(super) fn stored(name: &str, topic: u128, description: &Description) -> TopicDescription {
-    let settings = &description.settings;
     let routing = routing(&description.partitioner);
-    TopicDescription {
+    let mut stored = TopicDescription {
         name: name.to_owned(),
         topic,
         partitions: description.partitions,
         partitioner: routing.clone(),
-        durability: match settings.durability {
-            Durability::Process => Level::Process,
-            Durability::Interval { time, bytes } => Level::Interval { time, bytes },
-            Durability::Power => Level::Power,
-        },
-        retention_age: settings.retention.age,
-        retention_bytes: settings.retention.bytes,
-        compaction: settings.compaction.map(|compaction| CompactionFields {
-            min_dirty_ratio: compaction.min_dirty_ratio,
-            tombstone_retention: compaction.tombstone_retention,
-            min_lag: compaction.min_lag,
-            max_lag: compaction.max_lag,
-        }),
-        append_time: settings.timestamps == TimestampType::AppendTime,
-        retention_time: match settings.retention_time {
-            RetentionTime::Smaller => AgeBy::Smaller,
-            RetentionTime::RecordTime => AgeBy::RecordTime,
-            RetentionTime::AppendTime => AgeBy::AppendTime,
-        },
-        timestamp_limits: settings.timestamp_limits,
-        compression: settings.compression.codec(),
-        index_interval_bytes: settings.index_interval,
-        segment_bytes: settings.segment_bytes,
-        segment_age: settings.segment_age,
-        offset_span: settings.offset_span,
-        max_record_bytes: settings.max_record_bytes,
-        max_batch_bytes: settings.max_batch_bytes,
-        key_index: false,
-        keyed: false,
         used: vec![false; description.partitions as usize],
         epochs: vec![Epoch::first(description.partitions, routing)],
-    }
+        ..TopicDescription::default()
+    };
+    put_settings(&description.settings, &mut stored);
+    stored
+}
+
+/// Changes the settings in what is stored, and nothing beside them.
+pub(super) fn put_settings(settings: &Settings, stored: &mut TopicDescription) {
+    stored.durability = match settings.durability {
+        Durability::Process => Level::Process,
+        Durability::Interval { time, bytes } => Level::Interval { time, bytes },
+        Durability::Power => Level::Power,
+    };
+    stored.retention_age = settings.retention.age;
+    stored.retention_bytes = settings.retention.bytes;
+    stored.compaction = settings.compaction.map(|compaction| CompactionFields {
+        min_dirty_ratio: compaction.min_dirty_ratio,
+        tombstone_retention: compaction.tombstone_retention,
+        min_lag: compaction.min_lag,
+        max_lag: compaction.max_lag,
+    });
+    stored.append_time = settings.timestamps == TimestampType::AppendTime;
+    stored.retention_time = match settings.retention_time {
+        RetentionTime::Smaller => AgeBy::Smaller,
+        RetentionTime::RecordTime => AgeBy::RecordTime,
+        RetentionTime::AppendTime => AgeBy::AppendTime,
+    };
+    stored.timestamp_limits = settings.timestamp_limits;
+    stored.compression = settings.compression.codec();
+    stored.index_interval_bytes = settings.index_interval;
+    stored.segment_bytes = settings.segment_bytes;
+    stored.segment_age = settings.segment_age;
+    stored.offset_span = settings.offset_span;
+    stored.max_record_bytes = settings.max_record_bytes;
+    stored.max_batch_bytes = settings.max_batch_bytes;
 }
 
 /// What the stored topic is.
@@ -183,6 +187,21 @@ mod tests {
             (decoded.name.as_str(), decoded.topic, decoded.used),
             ("orders", 7, vec![false; 3])
         );
+    }
+
+    #[test]
+    fn what_is_stored_beside_the_settings_stays_when_they_change() {
+        let new = TopicConfig::new().partitions(3).resolve().unwrap();
+        let mut before = stored("orders", 7, &new);
+        before.used[1] = true;
+        before.keyed = true;
+        before.add_partitions(2);
+        let mut changed = before.clone();
+        let other = TopicConfig::new().retention_time(RetentionTime::AppendTime);
+        put_settings(&other.resolve().unwrap().settings, &mut changed);
+        assert_eq!(changed.retention_time, AgeBy::AppendTime);
+        changed.retention_time = before.retention_time;
+        assert_eq!(changed, before);
     }
 
     #[test]

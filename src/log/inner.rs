@@ -24,6 +24,7 @@ use crate::partition::Partition;
 use crate::partition::home::{Evidence, Home};
 use crate::partition::progress::Progress;
 use crate::partition::report::RecoveryReport;
+use crate::partition::settings::Settings;
 
 /// An open log.
 pub(crate) struct Inner {
@@ -31,7 +32,7 @@ pub(crate) struct Inner {
     pub(super) state: Arc<State>,
     pub(super) held: Arc<Held>,
     pub(super) access: Access,
-    /// Locked while a topic is made, grown or deleted, so that there is one at a time.
+    /// Locked while a topic is made, grown, altered or deleted, so that there is one at a time.
     pub(super) catalogue: Mutex<CatalogueFile>,
     pub(super) topics: Topics,
     pub(super) ledger: Arc<Ledger>,
@@ -89,13 +90,12 @@ impl Inner {
             .collect()
     }
 
-    /// Starts the maintenance thread if this topic needs it.
-    pub(super) fn work_for(&self, core: &TopicCore) -> Result<()> {
-        let description = core.description();
-        if description.settings.below_power() || needs_upkeep(&description) {
+    /// Starts the maintenance thread if a topic of these settings needs it.
+    pub(super) fn work_for(&self, settings: &Settings) -> Result<()> {
+        if settings.below_power() || needs_upkeep(settings) {
             self.start_worker()?;
         }
-        self.upkeep.ask_for(&description);
+        self.upkeep.ask_for(settings);
         Ok(())
     }
 

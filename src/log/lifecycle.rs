@@ -52,7 +52,7 @@ impl Inner {
             .insert(Arc::clone(core.name()), Known::Open(Arc::clone(&core)));
         drop(catalogue);
         self.changed(); // wakes who waits: foreign code, so not under the lock
-        self.work_for(&core)?;
+        self.work_for(&core.now().settings)?;
         Ok(Topic {
             core,
             open: Arc::clone(self),

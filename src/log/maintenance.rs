@@ -71,7 +71,7 @@ impl Inner {
         self.home.check_open()?;
         self.held.check()?;
         core.check_there()?;
-        if core.settings().compaction.is_none() {
+        if core.now().settings.compaction.is_none() {
             return Err(Error::invalid("compacted", "the topic is not compacted"));
         }
         let mut report = MaintenanceReport::default();

@@ -2,8 +2,9 @@
 //!
 //! [`Log`] is what a user holds, [`inner`] what all handles share. Opening is [`open`], in the order of its steps, with
 //! [`root`], [`held`], [`state`] and [`evidence`], [`catalogue`] and [`survey`]. A topic is [`topic`], with [`settings`],
-//! [`config`], [`description`], [`partitions`] and [`routing`]; it comes, grows and goes by [`lifecycle`]. [`ledger`] keeps what groups have committed.
+//! [`config`], [`description`], [`partitions`] and [`routing`]; it comes, grows and goes by [`lifecycle`], and changes by [`alter`]. [`ledger`] keeps what groups have committed.
 
+mod alter;
 mod builder;
 mod catalogue;
 mod config;
@@ -132,7 +133,7 @@ impl Log {
     }
 
     /// The topic as it is stored, or a new one. Of a topic that is there the settings stay as they are stored, see
-    /// [`Topic::settings`].
+    /// [`Topic::settings`]; [`Topic::alter`] changes them.
     ///
     /// # Errors
     ///

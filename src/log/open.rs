@@ -294,7 +294,7 @@ fn refuse_damage(report: &RecoveryReport, on_corruption: OnCorruption) -> Result
 fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
     if inner.access == Access::Write && !inner.state.clean() {
         for core in inner.cores() {
-            if core.settings().below_power() {
+            if core.now().settings.below_power() {
                 continue;
             }
             for partition in core.partitions.iter() {
@@ -309,7 +309,7 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
         survey.clean_up(&*inner.home.ground.storage);
     }
     for core in inner.cores() {
-        inner.work_for(&core)?;
+        inner.work_for(&core.now().settings)?;
     }
     inner.ledger.replay(&mut inner.report)?;
     if inner.access == Access::Write {

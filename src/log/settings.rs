@@ -11,9 +11,9 @@ use crate::partition::settings::{Compression, Durability, Settings};
 /// A topic of more partitions is refused: each costs some memory, and a directory and a file once it is used.
 pub(super) const MAX_PARTITIONS: u32 = 100_000;
 
-/// What a topic should be. Settings count when the topic is made, where unset ones take the default. When it is opened it stays
-/// as it is stored; what was set and must not differ in silence is then [`Error::ConfigMismatch`], see
-/// [`Log::topic_or_create`](crate::Log::topic_or_create).
+/// What a topic should be. Settings count when the topic is made, where unset ones take the default, and in
+/// [`Topic::alter`](crate::Topic::alter), where unset ones stay as they are. When it is opened it stays as it is stored; what was set
+/// and must not differ in silence is then [`Error::ConfigMismatch`], see [`Log::topic_or_create`](crate::Log::topic_or_create).
 ///
 /// ```
 /// use thalweg::{Durability, Log, TopicConfig};
@@ -31,7 +31,7 @@ pub struct TopicConfig {
     partitioner: Option<Partitioner>,
     durability: Option<Durability>,
     retention: Option<Retention>,
-    compaction: Option<Compaction>,
+    compaction: Option<Compacting>,
     timestamps: Option<TimestampType>,
     retention_time: Option<RetentionTime>,
     timestamp_limits: Option<(Duration, Duration)>,
@@ -43,6 +43,13 @@ pub struct TopicConfig {
     max_record_bytes: Option<u32>,
     max_batch_bytes: Option<u32>,
     first_offset: u64,
+}
+
+/// What is wanted of compaction.
+#[derive(Clone, Copy, Debug)]
+enum Compacting {
+    Off,
+    On(Compaction),
 }
 
 impl TopicConfig {
@@ -78,7 +85,14 @@ impl TopicConfig {
 
     /// Keeps the latest record of each key; records without a key are refused. Not compacted unless set.
     pub fn compacted(mut self, how: Compaction) -> Self {
-        self.compaction = Some(how);
+        self.compaction = Some(Compacting::On(how));
+        self
+    }
+
+    /// Keeps every record, whatever its key, and takes those without: ends what [`compacted`](Self::compacted) began, when a topic is
+    /// [altered](crate::Topic::alter). For a topic that is made it is the default.
+    pub fn not_compacted(mut self) -> Self {
+        self.compaction = Some(Compacting::Off);
         self
     }
 
@@ -94,7 +108,7 @@ impl TopicConfig {
         self
     }
 
-    /// How far an event time may lie before and after the clock of the log. Unlimited unless set.
+    /// How far an event time may lie before and after the clock of the log. Unlimited unless set, and with [`Duration::MAX`].
     pub fn timestamp_limits(mut self, before: Duration, after: Duration) -> Self {
         self.timestamp_limits = Some((before, after));
         self
@@ -119,7 +133,7 @@ impl TopicConfig {
     }
 
     /// Age at which the next segment is begun, by an append or by maintenance; counted from the first append to the present one, by
-    /// the clock of the log; 1 ms or more. 7 days unless set.
+    /// the clock of the log; 1 ms or more. 7 days unless set, and never with [`Duration::MAX`].
     pub fn segment_age(mut self, age: Duration) -> Self {
         self.segment_age = Some(age);
         self
@@ -146,7 +160,7 @@ impl TopicConfig {
     }
 
     /// The first record of a partition gets this offset, behind a gap from zero: for tests at the end of all offsets. It is
-    /// not stored, and counts until a partition has its first record.
+    /// not stored, counts until a partition has its first record, and cannot be altered.
     #[cfg(feature = "testing")]
     pub fn first_offset(mut self, first: crate::offset::Offset) -> Self {
         self.first_offset = first.get();
@@ -160,29 +174,55 @@ impl TopicConfig {
     /// `InvalidSetting`, naming it.
     pub(super) fn resolve(self) -> Result<Description> {
         let default = Settings::default();
-        let settings = Settings {
-            durability: self.durability.unwrap_or(default.durability),
-            segment_bytes: self.segment_bytes.unwrap_or(default.segment_bytes),
-            segment_age: self.segment_age.or(default.segment_age),
-            offset_span: self.offset_span.unwrap_or(default.offset_span),
-            index_interval: self.index_interval.unwrap_or(default.index_interval),
-            max_record_bytes: self.max_record_bytes.unwrap_or(default.max_record_bytes),
-            max_batch_bytes: self.max_batch_bytes.unwrap_or(default.max_batch_bytes),
-            timestamps: self.timestamps.unwrap_or(default.timestamps),
-            timestamp_limits: self.timestamp_limits.or(default.timestamp_limits),
-            compression: self.compression.unwrap_or(default.compression),
-            retention: self.retention.unwrap_or(default.retention),
-            retention_time: self.retention_time.unwrap_or(default.retention_time),
-            compaction: self.compaction.or(default.compaction),
-            first_offset: self.first_offset,
-        };
-        let description = Description {
+        let mut description = Description {
             partitions: self.partitions.unwrap_or(1),
-            partitioner: self.partitioner.unwrap_or_default(),
-            settings,
+            partitioner: self.partitioner.clone().unwrap_or_default(),
+            settings: Settings {
+                timestamps: self.timestamps.unwrap_or(default.timestamps),
+                first_offset: self.first_offset,
+                ..default
+            },
         };
+        self.put_into(&mut description.settings);
         description.check()?;
         Ok(description)
+    }
+
+    /// The description of a topic of which what is set here is changed.
+    ///
+    /// # Errors
+    ///
+    /// `ConfigMismatch` for what differs and cannot be changed; `InvalidSetting`, naming it.
+    pub(super) fn applied_to(&self, name: &str, now: &Description) -> Result<Description> {
+        self.same_routing(name, now)?;
+        let stored = now.settings.timestamps;
+        if self.timestamps.is_some_and(|wanted| wanted != stored) {
+            return Err(mismatch(name, "timestamps", format!("{stored:?}")));
+        }
+        let mut changed = now.clone();
+        self.put_into(&mut changed.settings);
+        changed.check()?;
+        Ok(changed)
+    }
+
+    /// What is set here of all that can be changed.
+    fn put_into(&self, settings: &mut Settings) {
+        put(&mut settings.durability, self.durability);
+        put(&mut settings.segment_bytes, self.segment_bytes);
+        put(&mut settings.offset_span, self.offset_span);
+        put(&mut settings.index_interval, self.index_interval);
+        put(&mut settings.max_record_bytes, self.max_record_bytes);
+        put(&mut settings.max_batch_bytes, self.max_batch_bytes);
+        put(&mut settings.compression, self.compression);
+        put(&mut settings.retention, self.retention);
+        put(&mut settings.retention_time, self.retention_time);
+        settings.segment_age = self.segment_age.or(settings.segment_age);
+        settings.timestamp_limits = self.timestamp_limits.or(settings.timestamp_limits);
+        match self.compaction {
+            None => {}
+            Some(Compacting::Off) => settings.compaction = None,
+            Some(Compacting::On(how)) => settings.compaction = Some(how),
+        }
     }
 
     /// Does the stored topic agree with what was set and opening does not change, and is it as safe?
@@ -191,32 +231,43 @@ impl TopicConfig {
     ///
     /// `ConfigMismatch`, with the stored value.
     pub(super) fn agree(&self, name: &str, stored: &Description) -> Result<()> {
-        let mismatch = |setting, stored: String| Error::ConfigMismatch {
-            topic: name.into(),
-            setting,
-            stored: stored.into(),
-        };
-        if self
-            .partitions
-            .is_some_and(|wanted| wanted != stored.partitions)
-        {
-            return Err(mismatch("partitions", stored.partitions.to_string()));
-        }
-        if self
-            .partitioner
-            .as_ref()
-            .is_some_and(|wanted| *wanted != stored.partitioner)
-        {
-            return Err(mismatch("partitioner", format!("{:?}", stored.partitioner)));
-        }
+        self.same_routing(name, stored)?;
         let level = stored.settings.durability;
-        if self
-            .durability
-            .is_some_and(|wanted| is_below(level, wanted))
-        {
-            return Err(mismatch("durability", format!("{level:?}")));
+        match self.durability {
+            Some(wanted) if is_below(level, wanted) => {
+                Err(mismatch(name, "durability", format!("{level:?}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// What decides where records are.
+    fn same_routing(&self, name: &str, stored: &Description) -> Result<()> {
+        let count = stored.partitions;
+        if self.partitions.is_some_and(|wanted| wanted != count) {
+            return Err(mismatch(name, "partitions", count.to_string()));
+        }
+        match &self.partitioner {
+            Some(wanted) if *wanted != stored.partitioner => {
+                let stored = format!("{:?}", stored.partitioner);
+                Err(mismatch(name, "partitioner", stored))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn put<T>(setting: &mut T, wanted: Option<T>) {
+    if let Some(wanted) = wanted {
+        *setting = wanted;
+    }
+}
+
+fn mismatch(topic: &str, setting: &'static str, stored: String) -> Error {
+    Error::ConfigMismatch {
+        topic: topic.into(),
+        setting,
+        stored: stored.into(),
     }
 }
 
@@ -372,6 +423,28 @@ mod tests {
                 ..
             })
         ));
+    }
+
+    #[test]
+    fn what_is_set_is_changed_and_the_rest_stays() {
+        let stored = TopicConfig::new()
+            .partitions(4)
+            .retention_time(RetentionTime::AppendTime)
+            .compacted(Compaction::new())
+            .segment_age(Duration::from_secs(1))
+            .resolve()
+            .unwrap();
+        let changed = |changes: TopicConfig| changes.applied_to("t", &stored).unwrap();
+        assert_eq!(changed(TopicConfig::new()), stored);
+        let mut wanted = stored.clone();
+        wanted.settings.retention_time = RetentionTime::RecordTime;
+        wanted.settings.compaction = None;
+        wanted.settings.timestamp_limits = Some((Duration::ZERO, Duration::MAX));
+        let changes = TopicConfig::new()
+            .retention_time(RetentionTime::RecordTime)
+            .not_compacted()
+            .timestamp_limits(Duration::ZERO, Duration::MAX);
+        assert_eq!(changed(changes), wanted);
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use parking_lot::RwLock;
 
 use super::config::{self, Config};
 use super::inner::Inner;
@@ -44,21 +47,22 @@ pub struct Topic {
 
 /// What an open log keeps of a topic.
 pub(super) struct TopicCore {
-    /// As it was when it was opened: of the count, `partitions` knows more.
-    description: Description,
+    /// What it is. Of the count, `partitions` knows more.
+    pub(super) now: RwLock<Arc<Description>>,
+    /// How many calls are [raising](super::alter) its level.
+    pub(super) raising: AtomicU32,
     router: Router,
     pub(super) partitions: Partitions,
     site: Site,
 }
 
-/// Where the partitions of a topic are, and what each is opened with.
+/// Where the partitions of a topic are.
 struct Site {
     name: Arc<str>,
     uuid: u128,
     dir: PathBuf,
     config: Arc<Config>,
     home: Arc<Home>,
-    settings: Settings,
 }
 
 /// Where the topic is, and what was read of it.
@@ -78,22 +82,21 @@ impl TopicCore {
         report: &mut RecoveryReport,
     ) -> Result<TopicCore> {
         let read = opening.read;
-        let description = read.description;
+        let mut description = read.description;
+        description.settings.first_offset = opening.first_offset;
         let site = Site {
             name: read.stored.name.as_str().into(),
             uuid: read.stored.topic,
             dir: opening.dir,
             config: Config::new(&home.ground.storage, &home.evidence, read.file, read.stored),
             home: Arc::clone(home),
-            settings: Settings {
-                first_offset: opening.first_offset,
-                ..description.settings.clone()
-            },
         };
-        let partitions = site.open(0..description.partitions, report)?;
+        let count = description.partitions;
+        let partitions = site.open(0..count, &description.settings, report)?;
         Ok(TopicCore {
             router: Router::new(description.partitioner.clone(), opening.custom),
-            description,
+            now: RwLock::new(Arc::new(description)),
+            raising: AtomicU32::new(0),
             partitions: Partitions::new(partitions),
             site,
         })
@@ -111,12 +114,17 @@ impl TopicCore {
     pub(super) fn description(&self) -> Description {
         Description {
             partitions: self.partitions.count(),
-            ..self.description.clone()
+            ..Description::clone(&self.now())
         }
     }
 
-    pub(super) fn settings(&self) -> &Settings {
-        &self.description.settings
+    /// All but the count.
+    pub(super) fn now(&self) -> Arc<Description> {
+        Arc::clone(&self.now.read())
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.site.config
     }
 
     /// May it be read and written?
@@ -138,7 +146,8 @@ impl TopicCore {
     pub(super) fn add_partitions(&self, added: u32) -> Result<()> {
         let count = self.partitions.count();
         let mut report = RecoveryReport::default();
-        let partitions = self.site.open(count..count + added, &mut report)?;
+        let new = count..count + added;
+        let partitions = self.site.open(new, &self.in_force(), &mut report)?;
         let mut findings = report.findings().iter();
         if let Some(found) = findings.find(|found| found.kind == FindingKind::Damaged) {
             // Records of partitions that a lost description had: neither given out as new nor written over.
@@ -158,7 +167,12 @@ impl TopicCore {
 }
 
 impl Site {
-    fn open(&self, numbers: Range<u32>, report: &mut RecoveryReport) -> Result<Vec<Partition>> {
+    fn open(
+        &self,
+        numbers: Range<u32>,
+        settings: &Settings,
+        report: &mut RecoveryReport,
+    ) -> Result<Vec<Partition>> {
         let open = |number| {
             let id = PartitionId::new(number);
             let place = Place {
@@ -169,7 +183,7 @@ impl Site {
             };
             let owner = Arc::clone(&self.config) as Arc<dyn Owner>;
             let home = Arc::clone(&self.home);
-            Partition::open(place, home, owner, self.settings.clone(), report)
+            Partition::open(place, home, owner, settings.clone(), report)
         };
         numbers.map(open).collect()
     }
@@ -208,7 +222,8 @@ impl Topic {
         records: impl IntoIterator<Item = R>,
     ) -> Result<Vec<Position>> {
         let router = &self.core.router;
-        let settings = self.core.settings();
+        let now = self.core.now(); // once, and all records go by it
+        let settings = &now.settings;
         let of = self.core.partitions.count(); // once: a topic that grows meanwhile does not part the records of one key
         let keyless = OnceCell::new();
         let mut parts: Vec<Part<'a>> = Vec::new();
@@ -238,16 +253,21 @@ impl Topic {
             parts[at].records.push(record);
             count += 1;
         }
-        self.append_parts(parts, count)
+        self.append_parts(settings, parts, count)
     }
 
-    fn append_parts(&self, parts: Vec<Part<'_>>, count: usize) -> Result<Vec<Position>> {
+    fn append_parts(
+        &self,
+        settings: &Settings,
+        parts: Vec<Part<'_>>,
+        count: usize,
+    ) -> Result<Vec<Position>> {
         let mut positions: Vec<Option<Position>> = vec![None; count];
         let of = parts.len();
         for (done, part) in parts.into_iter().enumerate() {
             let partition = self.core.routed(part.id);
             let at = partition.topic_partition();
-            let appended = partition.append_all(part.records);
+            let appended = partition.append_all_by(settings, part.records);
             let offsets = appended.map_err(|e| match done {
                 0 => e,
                 _ => partly(done, of, &at, e),
@@ -286,7 +306,7 @@ impl Topic {
         of_key.unwrap_or(PartitionId::new(0))
     }
 
-    /// What the topic is.
+    /// What the topic is now.
     pub fn settings(&self) -> TopicSettings {
         (&self.core.description()).into()
     }

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use super::inner::Topics;
 use super::ledger::PartitionKey;
 use super::maintenance::MaintenanceReport;
-use super::settings::Description;
 use super::topic::TopicCore;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
@@ -21,6 +20,7 @@ use crate::partition::agenda::Chore;
 use crate::partition::compaction::{Compacted, Dirt};
 use crate::partition::home::Home;
 use crate::partition::retention::Most;
+use crate::partition::settings::Settings;
 
 /// A pass removes so many segments at most.
 const REMOVED_AT_ONCE: u64 = 10_000;
@@ -78,8 +78,8 @@ impl Upkeep {
     }
 
     /// A topic like this is to be looked after: soon, and again and again, if there is a thread to do it.
-    pub(super) fn ask_for(&self, description: &Description) {
-        if self.every.is_some() && needs_upkeep(description) {
+    pub(super) fn ask_for(&self, settings: &Settings) {
+        if self.every.is_some() && needs_upkeep(settings) {
             self.ask(Duration::ZERO);
         }
     }
@@ -216,8 +216,7 @@ fn unless_gone(partition: &Partition, result: Result<()>) -> Result<()> {
 }
 
 /// Is there anything to be done for a topic like this that no append does?
-pub(super) fn needs_upkeep(description: &Description) -> bool {
-    let settings = &description.settings;
+pub(super) fn needs_upkeep(settings: &Settings) -> bool {
     !settings.retention.is_unlimited() || settings.compaction.is_some()
 }
 

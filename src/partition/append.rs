@@ -68,7 +68,9 @@ impl Partition {
     fn append_large(&self, record: &Record<'_>) -> Result<Offset> {
         let push =
             |encoder: &mut Encoder, settings: &Settings| self.push(encoder, settings, record);
-        self.append_records(None, push).map(|offsets| offsets.start)
+        let settings = self.inner.settings();
+        let appended = self.append_records(&settings, None, push);
+        appended.map(|offsets| offsets.start)
     }
 
     /// Appends records as one atomic batch: after any crash all of them are there, or none. No records: an empty range at the
@@ -81,7 +83,16 @@ impl Partition {
         &self,
         records: impl IntoIterator<Item = R>,
     ) -> Result<Range<Offset>> {
-        self.append_records(None, |encoder, settings| {
+        self.append_all_by(&self.inner.settings(), records)
+    }
+
+    /// As [`append_all`](Partition::append_all), of records that were checked by these settings.
+    pub(crate) fn append_all_by<'a, R: Into<Record<'a>>>(
+        &self,
+        settings: &Settings,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Range<Offset>> {
+        self.append_records(settings, None, |encoder, settings| {
             self.push_all(encoder, settings, records)
         })
     }
@@ -97,7 +108,7 @@ impl Partition {
         end: Offset,
         records: impl IntoIterator<Item = R>,
     ) -> Result<Range<Offset>> {
-        self.append_records(Some(end), |encoder, settings| {
+        self.append_records(&self.inner.settings(), Some(end), |encoder, settings| {
             self.push_all(encoder, settings, records)
         })
     }
@@ -137,17 +148,18 @@ impl Partition {
         written
     }
 
-    /// The whole way in: encode outside the lock, append under it, wait for the level outside it again.
+    /// The whole way in: encode outside the lock, append under it, wait for the level outside it again. The settings are those to
+    /// encode by; where and at which level the batch is written is said by those that count under the lock.
     fn append_records(
         &self,
+        settings: &Settings,
         expected: Option<Offset>,
         fill: impl FnOnce(&mut Encoder, &Settings) -> Result<()>,
     ) -> Result<Range<Offset>> {
         let inner = &*self.inner;
         inner.home.check_open()?;
-        let settings = inner.settings();
         let mut encoder = inner.home.encoder();
-        let written = self.write_batch(&mut encoder, &settings, expected, fill);
+        let written = self.write_batch(&mut encoder, settings, expected, fill);
         inner.home.give_back(encoder);
         let (offsets, after) = self.woken(written)?;
         self.acknowledged(&after)?;
@@ -165,13 +177,11 @@ impl Partition {
         fill(encoder, settings)?;
         let records = u64::from(encoder.count());
         if records == 0 {
-            return Ok((self.append_nothing(settings, expected)?, After::Nothing));
+            return Ok((self.append_nothing(expected)?, After::Nothing));
         }
         let finished = encoder.finish(settings.compression.codec());
         finished.map_err(too_large)?;
-        let (first, after) = self
-            .inner
-            .append(encoder, settings, expected.map(Offset::get))?;
+        let (first, after) = self.inner.append(encoder, expected.map(Offset::get))?;
         let offsets = Offset::new(first)..Offset::new(first + records);
         Ok((offsets, after))
     }
@@ -195,24 +205,20 @@ impl Partition {
     }
 
     /// No records: the answer alone, which rests on what others wrote as any other does.
-    fn append_nothing(
-        &self,
-        settings: &Settings,
-        expected: Option<Offset>,
-    ) -> Result<Range<Offset>> {
+    fn append_nothing(&self, expected: Option<Offset>) -> Result<Range<Offset>> {
         let inner = &*self.inner;
         let woken = inner.progress.waking();
         let mut writer = inner.writer.lock();
         inner.make_ready(&mut writer)?;
-        let mark = writer.mark();
+        let (mark, level) = (writer.mark(), writer.settings.durability);
         drop(writer);
         drop(woken);
         let end = Offset::new(mark.end);
         match expected {
             Some(expected) if expected != end => {
-                return Err(inner.conflict(settings, expected.get(), mark));
+                return Err(inner.conflict(level, expected.get(), mark));
             }
-            _ if settings.durability == Durability::Power => inner.wait_durable(mark)?,
+            _ if level == Durability::Power => inner.wait_durable(mark)?,
             _ => {}
         }
         Ok(end..end)

@@ -7,9 +7,10 @@
 //!   knows by [`newest`]; [`pass`] puts one segment in the place of several.
 //! * [`home`] is what the partitions of a log share, [`agenda`] what is done beside appends and reads, [`segments`] the list of
 //!   files, [`manifest`] what was removed from it.
-//! * [`retire`] is the end, when the topic is deleted.
+//! * [`alter`] gives it other settings; [`retire`] is the end, when the topic is deleted.
 
 pub(crate) mod agenda;
+mod alter;
 mod append;
 mod classify;
 pub(crate) mod compaction;

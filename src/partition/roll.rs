@@ -70,19 +70,24 @@ impl Inner {
             });
         }
         if let Some(active) = writer.active() {
-            let full = !active.is_empty()
-                && active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
+            let full =
+                active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
             let spanned = writer.next + records > active.segment.span_end();
-            let other_level = settings.below_power() && !active.segment.header.below_power;
+            let other_level = settings.below_power() != active.segment.header.below_power;
             let now = Timestamp::from_millis(append_ms as i64); // which a batch can hold
             let totals = active.accumulator();
             let old = settings
                 .roll_age()
                 .is_some_and(|age| is_old(&totals, age, now));
-            if !(full || spanned || old || other_level && !active.is_empty()) {
-                if other_level {
+            if active.is_empty() {
+                if other_level || spanned {
+                    // Of another level, or of a span that was smaller when it was made.
                     self.replace_empty(writer, settings, writer.next)?;
                 }
+                writer.young_until = young_until(settings, &totals, append_ms);
+                return Ok(());
+            }
+            if !(full || spanned || old || other_level) {
                 writer.young_until = young_until(settings, &totals, append_ms);
                 return Ok(());
             }

@@ -60,7 +60,7 @@ pub(crate) struct Writer {
 pub(crate) struct Office {
     pub(crate) writer: Writer,
     pub(crate) encoder: Encoder,
-    /// The partition's.
+    /// The partition's: what `Ok` means is said by those that count when the batch is written.
     pub(crate) settings: Arc<Settings>,
 }
 
@@ -219,20 +219,22 @@ impl Inner {
     pub(crate) fn append(
         &self,
         encoder: &mut Encoder,
-        settings: &Settings,
         expected: Option<u64>,
     ) -> Result<(u64, After)> {
-        let mut writer = self.writer.lock();
-        self.make_ready(&mut writer)?;
+        let mut office = self.writer.lock();
+        let Office {
+            writer, settings, ..
+        } = &mut *office;
+        self.make_ready(writer)?;
         if let Some(expected) = expected
             && expected != writer.next
         {
-            let actual = writer.mark();
-            drop(writer);
-            return Err(self.conflict(settings, expected, actual));
+            let (actual, level) = (writer.mark(), settings.durability);
+            drop(office);
+            return Err(self.conflict(level, expected, actual));
         }
-        let first = self.append_here(&mut writer, encoder, settings)?;
-        Ok((first, self.after_append(&mut writer, settings)))
+        let first = self.append_here(writer, encoder, settings)?;
+        Ok((first, self.after_append(writer, settings)))
     }
 
     /// Steps 3 to 5, for a writer that is ready: the offset of the first record.
@@ -258,8 +260,8 @@ impl Inner {
     /// Refused because the partition ends elsewhere. The answer rests on records that may not be at their level yet, so it
     /// waits for them: a loser never learns a state that can un-happen.
     #[cold]
-    pub(crate) fn conflict(&self, settings: &Settings, expected: u64, actual: Mark) -> Error {
-        if settings.durability == Durability::Power
+    pub(crate) fn conflict(&self, level: Durability, expected: u64, actual: Mark) -> Error {
+        if level == Durability::Power
             && let Err(e) = self.wait_durable(actual)
         {
             let cause = match e {

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use thalweg::testing::{CrashModel, Disk};
+use thalweg::{Durability, Result, TopicConfig};
 
-use super::Key;
+use super::{Key, World};
 use crate::tally::{Commits, End, Tally};
 
 /// When a topic was made, and when it went.
@@ -29,6 +30,22 @@ pub(crate) struct Made {
     pub(crate) life: Life,
     pub(crate) tallies: BTreeMap<Key, Tally>,
     pub(crate) commits: BTreeMap<Key, Commits>,
+}
+
+impl World {
+    /// Gives a topic another level, and another interval of indexes, and notes it.
+    pub(super) fn alter(&mut self, name: &'static str, level: Durability) -> Result<()> {
+        let began = self.disk.points();
+        let interval = 400 + began as u32 % 200;
+        let changes = TopicConfig::new()
+            .durability(level)
+            .index_interval(interval);
+        self.topic(name)?.alter(changes)?;
+        let acked = self.disk.points();
+        let of = self.tallies.iter_mut().filter(|(key, _)| key.0 == name);
+        of.for_each(|(_, tally)| tally.altered(level, began, acked));
+        Ok(())
+    }
 }
 
 impl Life {

@@ -24,12 +24,16 @@ pub(crate) struct Batch {
     acked: Option<usize>,
     /// From here on it was synced, whatever the level.
     safe: Option<usize>,
+    /// What its acknowledgement meant.
+    level: Durability,
 }
 
 /// One partition, as it should be.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) level: Durability,
+    /// The levels that there were: a change began at the first point, and was acknowledged at the second.
+    levels: Vec<(usize, usize, Durability)>,
     batches: Vec<Batch>,
     /// Ends that somebody was told, and from which point on.
     ends: Vec<(usize, u64)>,
@@ -58,9 +62,47 @@ impl Tally {
     pub(crate) fn new(level: Durability) -> Tally {
         Tally {
             level,
+            levels: vec![(0, 0, level)],
             batches: Vec::new(),
             ends: vec![(0, 0)],
         }
+    }
+
+    /// The topic has another level. Raised to `Power`, everything so far is synced when that is acknowledged.
+    pub(crate) fn altered(&mut self, level: Durability, began: usize, acked: usize) {
+        if self.level != Durability::Power && level == Durability::Power {
+            self.synced(acked);
+        }
+        self.level = level;
+        self.levels.push((began, acked, level));
+    }
+
+    /// May a crash leave the topic at this level? (A device that lies may have lost any change.)
+    pub(crate) fn check_level(&self, found: Durability, end: End) -> Result<(), String> {
+        let lies = end.model == CrashModel::LyingDevice;
+        let told = self.levels.iter().rposition(|of| of.1 <= end.point);
+        let may = &self.levels[told.filter(|_| !lies).unwrap_or(0)..];
+        let begun = |of: &&(usize, usize, Durability)| of.0 < end.point || of.1 <= end.point;
+        if may.iter().filter(begun).any(|of| of.2 == found) {
+            return Ok(());
+        }
+        let levels = &self.levels;
+        Err(format!("the level is {found:?}, of {levels:?}"))
+    }
+
+    /// As it was found at this level by who opened it. What a killed process had not been told may be in the cache alone.
+    pub(crate) fn at(mut self, level: Durability, end: End) -> Tally {
+        self.level = level;
+        if end.model != CrashModel::ProcessKill {
+            self.levels = vec![(0, 0, level)];
+            return self;
+        }
+        self.levels
+            .retain(|of| of.0 < end.point || of.1 <= end.point);
+        for of in self.levels.iter_mut().filter(|of| of.1 > end.point) {
+            of.1 = usize::MAX;
+        }
+        self
     }
 
     /// A batch went in, between these points. `acked`: its caller was told so.
@@ -73,6 +115,7 @@ impl Tally {
             began: Some(began),
             acked,
             safe: None,
+            level: self.level,
         });
     }
 
@@ -115,15 +158,18 @@ impl Tally {
             last.map_or(0, |last| last + 1)
         };
         let acked = last(&|batch| by(batch.acked));
-        let safe = last(&|batch| by(batch.safe));
-        match (end.model, self.level) {
-            (CrashModel::LyingDevice, _) => 0,
-            (_, Durability::Power) => acked.max(safe),
-            (CrashModel::ProcessKill, _) if !end.lost_writeback => acked.max(safe),
-            (_, Durability::Interval { bytes, .. }) if !end.lost_writeback => {
-                safe.max(acked.saturating_sub(self.loosable(acked, bytes)))
+        let at_power = |batch: &Batch| batch.level == Durability::Power;
+        let sure = last(&|batch| by(batch.safe) || at_power(batch) && by(batch.acked));
+        match end.model {
+            CrashModel::LyingDevice => 0,
+            CrashModel::ProcessKill if !end.lost_writeback => acked.max(sure),
+            _ if !end.lost_writeback => {
+                let within = |batch: &Batch| matches!(batch.level, Durability::Interval { .. });
+                let acked = last(&|batch| within(batch) && by(batch.acked));
+                let bytes = self.batches[..acked].last().map_or(0, Batch::bound);
+                sure.max(acked.saturating_sub(self.loosable(acked, bytes)))
             }
-            _ => safe,
+            _ => sure,
         }
     }
 
@@ -202,6 +248,9 @@ impl Tally {
                 // What came after the kill never happened.
                 let power = self.level == Durability::Power;
                 let past = |at: Option<usize>| at.filter(|at| *at <= end.point);
+                if past(batch.acked).is_none() {
+                    batch.level = self.level;
+                }
                 batch.acked = past(batch.acked).or(Some(opened));
                 batch.safe = past(batch.safe).or(power.then_some(opened));
             } else {
@@ -212,6 +261,7 @@ impl Tally {
         if !killed {
             return Tally {
                 level: self.level,
+                levels: self.levels.clone(),
                 ends: vec![(0, self.end_told(end.point)), (opened, next)],
                 batches,
             };
@@ -223,6 +273,7 @@ impl Tally {
         ends.push((opened, next.min(last.map_or(0, |last| last.0 + 1))));
         Tally {
             level: self.level,
+            levels: self.levels.clone(),
             batches,
             ends,
         }
@@ -256,6 +307,14 @@ impl Batch {
             }
         }
         Ok(&seen[self.records.len()..])
+    }
+
+    /// Bytes of its level that may be un-synced.
+    fn bound(&self) -> u64 {
+        match self.level {
+            Durability::Interval { bytes, .. } => bytes,
+            _ => 0,
+        }
     }
 
     fn bytes(&self) -> u64 {

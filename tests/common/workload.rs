@@ -32,6 +32,8 @@ pub(crate) const SPAN: u32 = 1000;
 pub(crate) enum Step {
     /// Makes a topic of two partitions and segments of 4 KiB.
     Topic(&'static str, Durability),
+    /// Gives a topic another level.
+    Alter(&'static str, Durability),
     /// Deletes a topic.
     Delete(&'static str),
     /// One record of about so many bytes.
@@ -154,6 +156,7 @@ impl World {
         let said = |e: Error| format!("{e:?}");
         match step {
             Step::Topic(name, level) => self.create(name, level).map_err(said),
+            Step::Alter(name, level) => self.alter(name, level).map_err(said),
             Step::Delete(name) => self.delete(name).map_err(said),
             Step::Append(key, len) => self.append(key, 1, len).map(drop).map_err(said),
             Step::Batch(key, count, len) => self.append(key, count, len).map(drop).map_err(said),
@@ -372,7 +375,10 @@ impl World {
             let (seen, next) = read(&partition).map_err(|e| format!("{key:?}: {e:?}"))?;
             let there = tally.check(&seen, next, end);
             let there = there.map_err(|why| format!("{key:?}: {why}"))?;
-            *tally = tally.survive(there, next, end, found.since);
+            let level = topic.settings().durability;
+            tally.check_level(level, end)?;
+            let found_so = tally.clone().at(level, end);
+            *tally = found_so.survive(there, next, end, found.since);
         }
         let committed = found.log.group(GROUP).committed();
         let committed = committed.map_err(|e| format!("committed: {e:?}"))?;

@@ -23,7 +23,7 @@ use thalweg::Durability;
 use thalweg::Durability::{Power, Process};
 use thalweg::testing::CrashModel;
 
-use enumerate::every_crash_of;
+use enumerate::{every_crash_of, some_crashes_of};
 use nested::recoveries_of;
 use workload::Key;
 use workload::Step::{self, *};
@@ -108,6 +108,58 @@ fn closed_and_opened() -> Vec<Step> {
         Append(B, 2000),
         Close,
     ]
+}
+
+/// Levels that change up and down: beside records, over an empty segment, after a close, a kill and a power loss.
+fn levels_changed() -> Vec<Step> {
+    let mut steps = vec![Topic("a", Process), Topic("b", Power)];
+    steps.extend([Append(A, 300), Append(B, 300), Batch(A, 3, 200)]);
+    for (up, down) in [(Power, Process), (Power, INTERVAL)] {
+        steps.extend([Alter("a", up), Append(A, 500), Alter("b", down)]);
+        steps.extend([Append(B, 500), Alter("a", down), Batch(A, 2, 300)]);
+        steps.extend([Alter("b", up), Batch(B, 2, 300), Roll(A), Roll(B)]);
+    }
+    steps.extend([Alter("a", Power), Append(A, 100), Alter("b", Process)]);
+    steps.extend([Append(B, 100), Close, Alter("a", Process), Append(A, 900)]);
+    steps.extend([
+        Alter("b", INTERVAL),
+        Batch(B, 3, 900),
+        Kill,
+        Alter("a", Power),
+    ]);
+    steps.extend([
+        Append(A, 50),
+        Append(B, 50),
+        Alter("b", Power),
+        Append(B, 50),
+    ]);
+    steps
+}
+
+/// What a power loss left of a topic below `Power` is altered before it is written again.
+fn level_raised_after(model: CrashModel, seed: u64) -> Vec<Step> {
+    let mut steps = vec![Topic("a", Process), Topic("b", INTERVAL)];
+    steps.extend([Append(A, 500), Sync, Append(A, 800), Batch(A, 4, 500)]);
+    steps.extend([Batch(B, 4, 300), PowerLoss(model, seed)]);
+    steps.extend([Alter("a", Power), Alter("b", Power), Append(A, 60)]);
+    steps.extend([Kill, Alter("a", INTERVAL), Append(A, 60), Append(B, 60)]);
+    steps
+}
+
+#[test]
+fn levels_that_change_keep_what_each_promised_after_every_crash() {
+    some_crashes_of("levels changed", &levels_changed(), 2);
+    for (model, seed) in [(CrashModel::LostPages, 3), (CrashModel::GarbagePages, 7)] {
+        let what = format!("level raised after {model:?}");
+        every_crash_of(&what, &level_raised_after(model, seed));
+    }
+}
+
+#[test]
+fn f08_crashes_within_recovery_change_nothing_where_levels_change() {
+    recoveries_of("recoveries of levels changed", &levels_changed());
+    let raised = level_raised_after(CrashModel::LostPages, 5);
+    recoveries_of("recoveries of a level raised", &raised);
 }
 
 #[test]

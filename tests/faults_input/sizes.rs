@@ -105,6 +105,41 @@ fn f83_a_batch_above_its_limit_is_refused_and_names_it() {
     assert_eq!(end(&t0(&open(&killed(&disk)))), 15);
 }
 
+/// What was written when it was allowed is read when it is not any more, in every way and in every later life.
+#[test]
+fn f83_a_limit_that_is_lowered_later_leaves_what_is_stored_readable() {
+    let (disk, log, partition) = fresh(TopicConfig::new());
+    let topic = log.topic("t").unwrap();
+    let long = "x".repeat(100_000);
+    partition.append(("key", &long)).unwrap();
+    let batch = || (0..40).map(|n| ("key", format!("{n} {long}")));
+    partition.append_all(batch()).unwrap();
+    let before = rows(&partition);
+    let lower = TopicConfig::new()
+        .max_record_bytes(500)
+        .max_batch_bytes(900);
+    topic.alter(lower).unwrap();
+    let (_, limit, setting) = too_large(&partition.append(("key", &long)).unwrap_err());
+    assert_eq!((limit, setting), (500, "max_record_bytes"));
+    let many = (0..20).map(|_| ("key", &long[..100]));
+    let (_, limit, setting) = too_large(&partition.append_all(many).unwrap_err());
+    assert_eq!((limit, setting), (900, "max_batch_bytes"));
+    partition.append(("key", "short")).unwrap();
+    let kill = killed(&disk);
+    log.close().unwrap();
+    for disk in [kill, disk] {
+        let log = open(&disk);
+        let partition = t0(&log);
+        let mut held = rows(&partition);
+        assert_eq!(held.pop().unwrap(), (41, "short".to_owned()));
+        assert_eq!(held, before);
+        let last = partition.get(Offset::new(40)).unwrap().unwrap();
+        assert_eq!(last.value().unwrap().len(), long.len() + 3);
+        assert_eq!(partition.entries(..).rev().count(), 42);
+        too_large(&partition.append(("key", &long)).unwrap_err());
+    }
+}
+
 /// An iterator without an end is stopped by the limit, and so is memory.
 #[test]
 fn f83_records_without_end_are_refused() {

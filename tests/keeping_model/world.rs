@@ -197,19 +197,15 @@ impl World {
 
     /// A consumer sees every record that is there, once and in order; and is told what it was too late for.
     fn poll(&mut self, partition: &Partition, most: usize) -> Result<(), String> {
-        let mut reader = match self.reader.take() {
-            Some(reader) => reader,
-            None => {
-                self.readers += 1;
-                self.polled = partition.offsets().start.get();
-                let name = format!("reader-{}", self.readers);
-                let group = self.log().map_err(said)?.group(&name);
-                group
-                    .subscribe(["t"])
-                    .max_poll_records(most)
-                    .join()
-                    .map_err(said)?
-            }
+        let mut reader = if let Some(reader) = self.reader.take() {
+            reader
+        } else {
+            self.readers += 1;
+            self.polled = partition.offsets().start.get();
+            let group = self.log().map_err(said)?;
+            let group = group.group(&format!("reader-{}", self.readers));
+            let reader = group.subscribe(["t"]).max_poll_records(most);
+            reader.join().map_err(said)?
         };
         let at = partition.topic_partition();
         let batch = reader.poll(Duration::ZERO).map_err(said)?;
@@ -329,6 +325,7 @@ fn record(dice: &mut Dice, now: i64, keyless: bool) -> Rec {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` calls")]
 pub(crate) fn said(e: Error) -> String {
     format!("{e:?}")
 }
