@@ -230,7 +230,11 @@ fn what_was_acknowledged_or_seen_at_power_survives_levels_that_change_beside_it(
         let point = begun + dice.below((disk.points() - begun) as u64 + 1) as usize;
         judge(&disk, point, &told, &promised);
     }
-    judge(&disk, disk.points(), &told, &promised);
+    // Also when a level has just been raised.
+    let raised = promised[..ROUNDS as usize].iter().map(|seen| seen.1);
+    for point in raised.chain([disk.points()]) {
+        judge(&disk, point, &told, &promised);
+    }
 }
 
 /// Somebody deletes it, closes the log, or adds partitions meanwhile.
