@@ -80,6 +80,11 @@ impl Batch {
         self.chunks.iter().all(|chunk| chunk.len() == 0)
     }
 
+    /// There are records, or something to be told. (Who waits need not wait longer.)
+    pub(super) fn says_something(&self) -> bool {
+        !self.is_empty() || !self.resets.is_empty()
+    }
+
     /// All entries, partition after partition.
     pub fn iter(&self) -> BatchIter<'_> {
         self.only(Only::All)
@@ -111,7 +116,7 @@ impl Batch {
         &self.next
     }
 
-    /// Partitions that retention overtook: from, to.
+    /// Partitions that retention overtook: from, to. Told once and at once, so that a batch may have this and no records.
     pub fn resets(&self) -> &[Reset] {
         &self.resets
     }

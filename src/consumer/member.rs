@@ -162,12 +162,7 @@ impl Member {
                 break;
             }
         }
-        let resets = if chunks.is_empty() {
-            Vec::new()
-        } else {
-            std::mem::take(&mut self.resets)
-        };
-        Ok(Batch::new(chunks, resets))
+        Ok(Batch::new(chunks, std::mem::take(&mut self.resets)))
     }
 
     /// Reads once from each partition. An error takes a poll of its own: it is told if nothing was read yet; else that

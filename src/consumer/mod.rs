@@ -110,7 +110,7 @@ impl Consumer {
     /// As [`poll`](Self::poll), without `Woken`.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         match self.poll_for(Wait::ForEver) {
-            Ok(batch) => Ok(Some(batch).filter(|batch| !batch.is_empty())),
+            Ok(batch) => Ok(Some(batch).filter(Batch::says_something)),
             Err(Error::Woken) => Ok(None),
             Err(e) => Err(e),
         }

@@ -53,7 +53,7 @@ impl Partition {
         let _woken = inner.progress.waking();
         let mut writer = inner.writer.lock();
         let sound = matches!(writer.health, Health::Sound) && inner.is_there();
-        if sound && writer.is_open() && is_old(&writer.last().1, age, now) {
+        if sound && is_old(&writer.last().1, age, now) {
             inner.make_ready(&mut writer)?;
             inner.roll_here(&mut writer)?;
         }

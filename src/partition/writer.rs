@@ -190,11 +190,6 @@ impl Writer {
         })
     }
 
-    /// Can the last segment still be appended to?
-    pub(crate) fn is_open(&self) -> bool {
-        !matches!(self.rear, Rear::Closed(_))
-    }
-
     /// The end of the last segment as a recovery point.
     pub(crate) fn point(&self, inner: &Inner) -> Option<Point> {
         let (segment, position, accumulator) = self.last_segment()?;

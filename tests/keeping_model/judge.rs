@@ -19,8 +19,9 @@ impl World {
         }
         let now = self.now();
         for (offset, written) in self.written.range(self.start..start) {
-            let by_size = self.rules.bytes.is_some();
-            if *offset >= self.deleted && !by_size && !self.rules.is_old(written, now) {
+            let deleted = *offset < self.deleted || self.rules.bytes.is_some();
+            let old = self.rules.is_old(written, now);
+            if !deleted && !old && !self.may_be_gone(*offset, written) {
                 return Err(format!("{offset} is below {offsets:?}: {written:?}"));
             }
         }
@@ -137,27 +138,30 @@ impl World {
         Ok(())
     }
 
-    /// A poll that began at `from`, if it was overtaken, returned these, and goes on at `next`.
+    /// A poll returned these and goes on at `next`. Where it was overtaken it has said from where to where.
     pub(crate) fn judge_polled(
         &mut self,
         partition: &Partition,
-        from: Option<u64>,
+        overtaken: Option<(u64, u64)>,
         returned: &[u64],
         next: u64,
     ) -> Result<(), String> {
-        let last = self.polled;
+        let (last, start) = (self.polled, self.start);
         self.polled = next;
-        let overtaken = last < partition.offsets().start.get();
-        if overtaken != from.is_some() {
-            return Err(format!("read to {last}, and told of {from:?}"));
+        let (from, to) = overtaken.unwrap_or((next, next));
+        let silent = returned.is_empty() && next < start; // a block that was read is given out first
+        if from < last || silent || overtaken.is_some() && (from >= to || to != start) {
+            return Err(format!(
+                "read to {last}, told {overtaken:?}, goes on at {next}"
+            ));
         }
-        let first = from.unwrap_or(last);
         let there = self.read(partition)?;
-        let expected = there
-            .iter()
-            .filter(|offset| (first..next).contains(*offset));
-        if !expected.eq(returned) {
-            return Err(format!("from {first} on {returned:?}, of {there:?}"));
+        let polled = |offset: &u64| (last..from).contains(offset) || (to..next).contains(offset);
+        let mut expected = there.iter().filter(|offset| polled(offset));
+        // What was read before and is gone since is given out all the same.
+        let ascend = returned.is_sorted_by(|one, next| one < next) && returned.iter().all(polled);
+        if !ascend || !expected.all(|offset| returned.contains(offset)) {
+            return Err(format!("read to {last}, {returned:?} of {there:?}"));
         }
         Ok(())
     }

@@ -26,13 +26,21 @@ pub(crate) struct World {
     pub(crate) deleted: u64,
     /// Records below it survive a power loss.
     synced: u64,
-    /// As it was before the last event, with the point at which that began.
-    before: (usize, u64, u64),
+    before: Before,
     reader: Option<Consumer>,
     readers: u64,
     /// Where the reader goes on.
     pub(crate) polled: u64,
     appended: i64,
+}
+
+/// As it was when the last event began.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    point: usize,
+    start: u64,
+    end: u64,
+    synced: u64,
 }
 
 impl World {
@@ -47,7 +55,7 @@ impl World {
             end: 0,
             deleted: 0,
             synced: 0,
-            before: (0, 0, 0),
+            before: Before::default(),
             reader: None,
             readers: 0,
             polled: 0,
@@ -93,7 +101,7 @@ impl World {
         }
         self.clock.advance(Duration::from_millis(3));
         let partition = self.partition().map_err(said)?;
-        self.before = (self.disk.points(), self.end, self.synced);
+        self.begin();
         match event {
             Event::Append(count, seed) => self.append(&partition, count, seed),
             Event::Wait(ms) => {
@@ -204,22 +212,25 @@ impl World {
             self.polled = partition.offsets().start.get();
             let group = self.log().map_err(said)?;
             let group = group.group(&format!("reader-{}", self.readers));
-            let reader = group.subscribe(["t"]).max_poll_records(most);
+            let reader = group
+                .subscribe(["t"])
+                .max_poll_records(most)
+                .max_poll_interval(Duration::from_secs(1 << 40));
             reader.join().map_err(said)?
         };
         let at = partition.topic_partition();
         let batch = reader.poll(Duration::ZERO).map_err(said)?;
-        let from = match batch.resets() {
+        let overtaken = match batch.resets() {
             [] => None,
-            [reset] if reset.to == partition.offsets().start => Some(reset.to),
-            other => return Err(format!("{other:?} with {:?}", partition.offsets())),
+            [reset] => Some((reset.from.offset().get(), reset.to.get())),
+            other => return Err(format!("{other:?}")),
         };
         let returned: Vec<u64> = batch.iter().map(|entry| entry.offset().get()).collect();
         for entry in &batch {
             self.check(&entry.to_entry())?;
         }
         let next = reader.position(&at).map_or(0, Offset::get);
-        self.judge_polled(partition, from.map(Offset::get), &returned, next)?;
+        self.judge_polled(partition, overtaken, &returned, next)?;
         self.reader = Some(reader);
         Ok(())
     }
@@ -247,11 +258,20 @@ impl World {
         ours.into_iter().map(|(_, len)| len).collect()
     }
 
+    fn begin(&mut self) {
+        self.before = Before {
+            point: self.disk.points(),
+            start: self.start,
+            end: self.end,
+            synced: self.synced,
+        };
+    }
+
     /// Within the last event the process or the machine dies.
     fn crash(&mut self, part: u64, model: CrashModel, seed: u64) -> Result<(), String> {
-        let (point, end, synced) = self.before;
+        let before = self.before;
         let now = self.disk.points();
-        let at = point + (now - point) * part as usize / 1000;
+        let at = before.point + (now - before.point) * part as usize / 1000;
         let whole = at == now;
         let disk = self.disk.crash(at, model, seed);
         let old = (self.log.take(), self.reader.take());
@@ -266,9 +286,9 @@ impl World {
         let there = partition.offsets();
         let certain = match model {
             CrashModel::ProcessKill if whole => self.end,
-            CrashModel::ProcessKill => end,
+            CrashModel::ProcessKill => before.end,
             _ if whole => self.synced,
-            _ => synced,
+            _ => before.synced,
         };
         let is_lost = |offset: u64| {
             let offset = Offset::new(offset);
@@ -283,16 +303,14 @@ impl World {
         }
         self.written.retain(|offset, _| !is_lost(*offset));
         self.end = there.end.get();
-        self.start = self
-            .start
-            .min(there.start.get())
-            .max(certain.min(self.start));
-        self.synced = if model == CrashModel::ProcessKill {
-            synced
-        } else {
-            self.end
+        if !whole {
+            self.start = before.start;
+        }
+        self.synced = match model {
+            CrashModel::ProcessKill => before.synced,
+            _ => self.end,
         };
-        self.before = (self.disk.points(), self.end, self.synced);
+        self.begin();
         drop(old);
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Member {
             let moves = clock.watch(&self.waker());
             let seen = self.seen;
             let batch = self.look(caller)?;
-            if !batch.is_empty() {
+            if batch.says_something() {
                 return Ok(batch);
             }
             let same = |place: &Place| waiting.as_ref().is_some_and(|of| place.is_waiting(of));
@@ -56,7 +56,7 @@ impl Member {
             self.parker.park(limit);
             // Nearly always there is something now, and then nothing is armed and registered again.
             let batch = self.look(caller)?;
-            if !batch.is_empty() {
+            if batch.says_something() {
                 return Ok(batch);
             }
             drop((watches, moves));
