@@ -6,7 +6,8 @@ use thalweg::testing::DiskCall;
 use thalweg::{FindingKind, Offset, Retention, TopicConfig};
 
 use super::HOUR;
-use super::common::{Dice, seed};
+use super::common::{Dice, Rec, seed};
+use super::forge;
 use super::latest::Book;
 use super::logs::{files, len, open_with, t0};
 use super::world::{End, World, eager};
@@ -189,4 +190,39 @@ fn f67_a_manifest_that_has_forgotten_the_live_file_is_damage_and_nothing_is_remo
         world.log = open_with(&world.disk, &world.clock);
         assert_eq!(world.offsets(), world.book.left(world.book.end), "{round}");
     }
+}
+
+/// A newer version said something of a batch that this one does not know. It stays whole, and what deletes a part of it stays too.
+#[test]
+fn f70_a_value_that_cannot_be_left_out_does_not_come_back() {
+    let mut world = World::new(TopicConfig::new());
+    let records = [("k", 1), ("other", 2)].map(|(key, n)| {
+        let mut rec = Rec::numbered(n, 10);
+        rec.key = Some(key.into());
+        rec
+    });
+    world.append(&records);
+    world.roll();
+    world.log.clone().close().unwrap();
+    let path = world.segments()[0].clone();
+    let mut bytes = world.disk.read_file(&path).unwrap();
+    let batch = forge::batches(&bytes)[0].position;
+    bytes[batch + 3] |= 0x80;
+    forge::sum_batch_header(&mut bytes, batch);
+    world.disk.write_file(&path, &bytes).unwrap();
+    world.log = world.opening.open(&world.disk, &world.clock);
+    world.put("k", None);
+    for _ in 0..3 {
+        world.roll();
+        world.compact();
+        assert_eq!(world.offsets_every_way(), [0, 1, 2]);
+        world.clock.advance(2 * HOUR);
+        world.maintain();
+        world.reopen(End::Close);
+    }
+    // When all of the batch is superseded it goes.
+    world.append(&records);
+    world.roll();
+    world.compact();
+    assert_eq!(world.offsets(), [3, 4]);
 }

@@ -4,6 +4,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/forge.rs"]
+mod forge;
 #[path = "../common/latest.rs"]
 mod latest;
 #[path = "../common/logs.rs"]
