@@ -54,6 +54,8 @@ mod bugs {
         SAME_BOOT_BY_NEWEST_OPEN = 27,
         CLOSE_WHILE_UNFINISHED = 29,
         LEFTOVER_REMOVED_UNCOVERED = 30,
+        TOMBSTONE_DROPPED_EARLY = 32,
+        DROPPED_BEYOND_ROUND = 33,
     }
 
     static PLANTED: AtomicU8 = AtomicU8::new(0);

@@ -6,6 +6,8 @@
 #[path = "planted/bytes.rs"]
 mod bytes;
 mod common;
+#[path = "planted/compacting.rs"]
+mod compacting;
 #[path = "planted/files.rs"]
 mod files;
 #[path = "common/forge.rs"]
@@ -34,7 +36,7 @@ const fn scenario(number: u8, bug: &'static str, rows: &'static str, run: fn()) 
     }
 }
 
-const SCENARIOS: [Scenario; 25] = [
+const SCENARIOS: [Scenario; 27] = [
     scenario(
         1,
         "directory sync skipped",
@@ -185,6 +187,18 @@ const SCENARIOS: [Scenario; 25] = [
         "F67",
         files::a_file_that_nothing_covers_is_kept,
     ),
+    scenario(
+        32,
+        "tombstone dropped before its time",
+        "F70",
+        compacting::a_tombstone_stays_until_its_time_is_up,
+    ),
+    scenario(
+        33,
+        "record beyond the end of the round dropped",
+        "F66 F69",
+        compacting::what_a_round_has_not_reached_stays,
+    ),
 ];
 
 /// Not with the bugs compiled in: one is planted in the whole process, so the scenarios run one after the other there.
@@ -213,7 +227,7 @@ mod with_bugs {
     use thalweg::testing::fuzzing::TARGETS;
     use thalweg::testing::{Bug, plant};
 
-    const BUGS: [Bug; 25] = [
+    const BUGS: [Bug; 27] = [
         Bug::DIRECTORY_SYNC_SKIPPED,
         Bug::ACKNOWLEDGED_BEFORE_SYNC,
         Bug::FAILED_SYNC_RETRIED,
@@ -239,6 +253,8 @@ mod with_bugs {
         Bug::SAME_BOOT_BY_NEWEST_OPEN,
         Bug::CLOSE_WHILE_UNFINISHED,
         Bug::LEFTOVER_REMOVED_UNCOVERED,
+        Bug::TOMBSTONE_DROPPED_EARLY,
+        Bug::DROPPED_BEYOND_ROUND,
     ];
 
     /// What the scenario says with this bug in: its complaint, if it has one.

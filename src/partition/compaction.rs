@@ -235,6 +235,8 @@ struct Judge {
     horizon: Option<i64>,
     /// When the first tombstone may go of those that stay.
     earliest: Option<i64>,
+    /// A record was met whose batch stays whole: it may be one that a tombstone deletes, so that no tombstone behind it goes.
+    fixed: bool,
 }
 
 impl<'r> Round<'r> {
@@ -264,6 +266,7 @@ impl<'r> Round<'r> {
                 now: plan.now.as_millis(),
                 horizon,
                 earliest: None,
+                fixed: false,
             },
             done: Compacted::default(),
             before: 0,
@@ -445,9 +448,10 @@ impl Keeper for Judge {
         let Some(key) = record.key else {
             return true; // nothing can take its place
         };
+        self.fixed |= record.fixed;
         let offset = record.offset;
         let superseded = match offset {
-            _ if offset >= self.to => return true,
+            _ if offset >= self.to && !planted!(DROPPED_BEYOND_ROUND) => return true,
             _ if offset >= self.from => self.newest.next(offset) != Some(offset),
             _ => self.newest.knows(key),
         };
@@ -455,8 +459,14 @@ impl Keeper for Judge {
             return !superseded;
         }
         match record.horizon.or(self.horizon) {
+            _ if self.fixed => true,
             None => false,
-            Some(horizon) if record.horizon.is_some() && horizon < self.now => false,
+            Some(horizon)
+                if record.horizon.is_some()
+                    && (horizon < self.now || planted!(TOMBSTONE_DROPPED_EARLY)) =>
+            {
+                false
+            }
             Some(horizon) => {
                 self.stays_until(horizon);
                 true
@@ -475,3 +485,6 @@ impl Keeper for Judge {
         self.horizon.filter(|_| last < self.to)
     }
 }
+
+#[cfg(test)]
+mod tests;

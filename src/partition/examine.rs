@@ -59,8 +59,8 @@ pub(crate) struct Cut {
 #[derive(Default)]
 struct Names {
     segments: Vec<(u64, u32)>,
-    /// Replacements of a small file that were not finished.
-    temporary: Vec<PathBuf>,
+    /// Replacements of a small file that were not finished, and indexes of segments that are gone.
+    useless: Vec<PathBuf>,
     unknown: u64,
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn examine(
         home,
         settings,
         all.clone(),
-        names.temporary,
+        names.useless,
         again,
         report,
     ) {
@@ -144,19 +144,24 @@ fn list(place: &Place, home: &Home) -> Result<Names> {
         .storage
         .read_dir(&place.dir)
         .map_err(|e| Error::io("list", &place.dir, e))?;
-    let mut names = Names::default();
+    let (mut names, mut indexes) = (Names::default(), Vec::new());
     for entry in entries {
-        let ours = entry.name == names::MANIFEST || names::parse_index_name(&entry.name).is_some();
+        let index = names::parse_index_name(&entry.name).filter(|_| entry.kind == Kind::File);
+        indexes.extend(index);
+        let ours = entry.name == names::MANIFEST || index.is_some();
         match names::parse_segment_name(&entry.name) {
             Some(name) => names.segments.push(name),
             None if ours && entry.kind == Kind::File => {}
             None if entry.name == "MANIFEST.tmp" => {
-                names.temporary.push(place.dir.join("MANIFEST.tmp"));
+                names.useless.push(place.dir.join("MANIFEST.tmp"));
             }
             None => names.unknown += 1,
         }
     }
     names.segments.sort_unstable();
+    indexes.retain(|name| names.segments.binary_search(name).is_err());
+    let path = |(base, generation)| place.dir.join(names::index_name(base, generation));
+    names.useless.extend(indexes.into_iter().map(path));
     Ok(names)
 }
 
@@ -226,7 +231,7 @@ fn assemble(
     home: &Home,
     settings: &Settings,
     all: Vec<Arc<Slot>>,
-    temporary: Vec<PathBuf>,
+    useless: Vec<PathBuf>,
     again: Option<Again>,
     report: &mut RecoveryReport,
 ) -> Result<Found> {
@@ -245,7 +250,7 @@ fn assemble(
         return Err(Error::corruption(&manifest::path(place), 0, None));
     }
     let (mut slots, mut leftovers) = choose(place, home, &manifest, all)?;
-    leftovers.extend(temporary);
+    leftovers.extend(useless);
     let remade = drop_unborn(home, place, &mut slots)?;
     check_start(home, place, settings, &slots, manifest.manifest.log_start)?;
     let segments = Segments {

@@ -79,7 +79,7 @@ pub(super) struct Bench {
     pub(super) storage: Memory,
     known: Arc<Known>,
     used: Arc<AtomicBool>,
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(super) mode: ReadMode,
 }
 

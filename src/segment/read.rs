@@ -252,10 +252,10 @@ fn walk(segment: &Segment, want: &Want, bytes: &[u8], origin: Origin, hop: bool)
         let seed = Seed::new(segment.header.salt, want.position + at as u64);
         let (header, body) = match check_as(origin, &bytes[at..], seed) {
             Ok(checked) => checked,
-            // A body that nobody wants, between here and what is wanted.
+            // A body that nobody wants, between here and what is wanted, or the end of a segment whose last records are gone.
             Err(Flaw::Body(header, _))
                 if offsets(segment, &header).1 < want.offset
-                    && at + (header.total_len() as usize) < bytes.len() =>
+                    && at + (header.total_len() as usize) <= bytes.len() =>
             {
                 at += header.total_len() as usize;
                 start = at;

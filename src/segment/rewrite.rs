@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::active::seal_of;
-use super::whole::{Candidate, Sound, each_batch};
+use super::whole::{Candidate, Sound, each_batch, is_more};
 use super::{Ground, Segment, scan};
 use crate::entry::TimestampType;
 use crate::error::{Error, Result};
@@ -389,12 +389,6 @@ fn push_kept(encoder: &mut Encoder, header: &BatchHeader, body: &[u8], kept: &[b
     for (record, _) in records.zip(kept).filter(|(_, kept)| **kept) {
         encoder.push_copy(shift + record.delta, &record, body);
     }
-}
-
-/// Does the batch say something that a new header would not? Then it stays whole.
-fn is_more(extension: &Extension, header: &BatchHeader) -> bool {
-    extension.encoded_len() != usize::from(header.ext_len)
-        || header.optional & !batch::MIXED_TIMES != 0
 }
 
 /// Does the batch say nothing that its records do not say?

@@ -21,6 +21,8 @@ pub(crate) struct Candidate<'b> {
     pub(crate) tombstone: bool,
     /// When the tombstones of its batch may go, in milliseconds since the epoch, if that was told.
     pub(crate) horizon: Option<i64>,
+    /// Its batch says something that a new one would not: it stays whole, as long as any of it is wanted.
+    pub(crate) fixed: bool,
 }
 
 /// Calls `each` for every record of a sealed segment, but for batches that end before the next offset that is `wanted`: it is asked for the
@@ -98,6 +100,7 @@ impl Sound<'_> {
             key: record.key.of(body),
             tombstone: record.value.of(body).is_none(),
             horizon: extension.delete_horizon,
+            fixed: is_more(extension, &self.header),
         }
     }
 
@@ -109,6 +112,12 @@ impl Sound<'_> {
             resume: None,
         })
     }
+}
+
+/// Does the batch say something that a new header would not?
+pub(super) fn is_more(extension: &Extension, header: &BatchHeader) -> bool {
+    extension.encoded_len() != usize::from(header.ext_len)
+        || header.optional & !batch::MIXED_TIMES != 0
 }
 
 fn why(bad: Bad) -> Why {

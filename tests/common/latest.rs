@@ -126,7 +126,7 @@ impl Book {
     /// Is, of what was written below `end`, each key's latest record among these?
     pub(crate) fn check_latest(&self, offsets: &[u64], end: u64) -> Result<(), String> {
         let mut latest = HashMap::new();
-        for (offset, (rec, _)) in self.written.range(self.start..end) {
+        for (offset, (rec, _)) in self.written.range(self.start..end.max(self.start)) {
             let there = offsets.binary_search(offset).is_ok();
             if rec.key.is_none() && !there {
                 return Err(format!("{offset} had no key, and is gone"));

@@ -1,5 +1,6 @@
 //! F24, F28, F66b, F68, F123, F124: passes one after the other, errors at every call, damage, and what is left of a long life.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg::Durability::{self, Process};
@@ -13,6 +14,7 @@ use crate::group::{Groups, RECORDS, TOPIC, assigned, fill, ledger_bytes, open, s
 fn f66b_passes_rolls_and_openings_in_turn_lose_no_commit_and_leave_few_files() {
     let mut disk = Disk::new();
     let mut groups = Groups::new(15);
+    let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
     for round in 0..12 {
         let log = open(&disk);
         fill(&log, TOPIC, Process, if round == 0 { RECORDS } else { 1 });
@@ -25,6 +27,10 @@ fn f66b_passes_rolls_and_openings_in_turn_lose_no_commit_and_leave_few_files() {
         }
         groups.commit_one(&log);
         assert!(segments(&disk).len() <= 3, "{round}: {:?}", segments(&disk));
+        let now: BTreeSet<_> = segments(&disk).into_iter().map(|(path, _)| path).collect();
+        assert!(now.is_disjoint(&gone), "{round}: {now:?} of {gone:?}");
+        gone.extend(there.difference(&now).cloned());
+        there = now;
         if round % 3 == 0 {
             log.close().unwrap();
         } else if round % 3 == 1 {
