@@ -85,8 +85,9 @@ impl World {
         let partition = self.partition().map_err(said)?;
         let offsets = partition.offsets();
         let now = self.now();
-        let mut left = self.written.range(offsets.start.get()..);
-        if self.rules.age.is_some() && left.all(|(_, written)| self.rules.is_old(written, now)) {
+        // Those too that are gone already: what is deleted by hand may lie in a segment that is still there.
+        let mut all = self.written.values();
+        if self.rules.age.is_some() && all.all(|written| self.rules.is_old(written, now)) {
             let any = partition.entries(..).next().is_some();
             if any {
                 return Err(format!("all is too old, and {offsets:?}"));
