@@ -78,7 +78,7 @@ fn consume(log: &Log, name: &str, done: &AtomicBool) {
         let batch = consumer.poll(Duration::ZERO).unwrap();
         assert!(batch.resets().is_empty());
         for entry in &batch {
-            let offset = check(entry.into());
+            let offset = check(entry);
             assert!(offset >= next, "{offset} behind {next}");
             next = offset + 1;
             latest.insert(offset % KEYS, offset);
@@ -134,12 +134,11 @@ fn get(partition: &Partition, seed: u64, done: &AtomicBool) {
             continue;
         }
         let offset = dice.below(end);
-        match partition.get(Offset::new(offset)).unwrap() {
-            Some(entry) => assert_eq!(check((&entry).into()), offset),
-            None => {
-                let end = partition.offsets().end.get();
-                assert!(offset + KEYS < end, "{offset} of {end} is the latest");
-            }
+        if let Some(entry) = partition.get(Offset::new(offset)).unwrap() {
+            assert_eq!(check((&entry).into()), offset);
+        } else {
+            let end = partition.offsets().end.get();
+            assert!(offset + KEYS < end, "{offset} of {end} is the latest");
         }
         let time = entry_time(partition, offset);
         assert!(time.is_none_or(|at| at >= Offset::new(0)));

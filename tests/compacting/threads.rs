@@ -43,7 +43,9 @@ fn beside(world: &World, others: &[&(dyn Fn() + Sync)]) -> Result<()> {
 fn several_who_compact_one_partition_come_to_an_end() {
     for _ in 0..3 * scale() {
         let world = long();
-        let compact = || drop(world.topic().compact().unwrap());
+        let compact = || {
+            world.topic().compact().unwrap();
+        };
         let maintain = || while world.log.maintain().unwrap().more {};
         beside(&world, &[&compact, &compact, &maintain]).unwrap();
         world.compact();

@@ -24,7 +24,7 @@ fn b67_records_without_a_key_from_before_the_topic_was_compacted_are_kept() {
     for memory in [1024, 1 << 20] {
         let mut bench = Bench::new(small());
         let (partition, _) = bench.open();
-        let keyless = |n: u64| n % 3 == 0;
+        let keyless = |n: u64| n.is_multiple_of(3);
         for n in 0..120 {
             let key = format!("key-{}", n % 50);
             let record = match n % 6 {
