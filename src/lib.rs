@@ -39,7 +39,10 @@
 //! | give a topic more partitions, though keys move then | [`Topic::add_partitions_breaking_key_order`] |
 //! | write | [`Topic::append`], [`Topic::append_all`]; to one partition, [`Partition::append`] |
 //! | write only if nobody else did | [`Partition::append_at`] |
+//! | keep the last week, or the last gigabyte | [`TopicConfig::retention`], [`Retention`]: [`keeping`](guide::keeping) |
+//! | keep the latest record of each key | [`TopicConfig::compacted`], [`Compaction`]; now: [`Topic::compact`] |
 //! | delete what a key stood for | [`Record::tombstone`] |
+//! | delete what is older than a certain record | [`Partition::delete_before`] |
 //! | choose how safe an append is | [`TopicConfig::durability`] |
 //! | be sure of everything that was written so far | [`Log::sync`] |
 //! | read as a group, and go on there next time | [`Log::group`], [`ConsumerGroup::subscribe`], [`Consumer`] |
@@ -66,7 +69,7 @@
 //! | copy a log | [`durability`](guide::durability#copies-and-backups) |
 //! | test my code, with crashes, failing disks and a clock that I move | [`guide::testing`] |
 //!
-//! The [`guide`] is the book: concepts, groups, durability, testing, files, changes.
+//! The [`guide`] is the book: concepts, groups, what is kept, durability, testing, files, changes.
 //!
 //! # Durability, named by what it survives
 //!
@@ -89,9 +92,8 @@
 //!
 //! # Not there yet
 //!
-//! Nothing removes or compacts old records: `Retention` and
-//! `Compaction` are stored only (of committed offsets only the latest of each group and partition is kept, and they never expire). A
-//! damaged partition can be read and not be repaired. There are no producers with batching and no transactions.
+//! A damaged partition can be read and not be repaired. Of committed offsets only the latest of each group and partition is kept, and that
+//! never expires. There are no producers with batching and no transactions.
 //!
 //! # Features
 //!

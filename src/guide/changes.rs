@@ -24,6 +24,8 @@
 //! * the rules by which Kafka's groups share partitions, with its results, and a trait for a rule of your own; one by one, or all at
 //!   once as in Kafka's older protocol;
 //! * listeners that are told when partitions come and go; members that are shut out when they do not poll, and come back; static members;
+//! * [retention](super::keeping) by age and by size, with a time that a wrong clock or a wrong record does not break; compaction to the latest
+//!   record of each key, in bounded memory; both beside appends and reads, by a thread of the log or by the host;
 //! * seeks, pauses, automatic commits; groups described, moved and deleted from outside;
 //! * compression with `lz4` and `zstd`;
 //! * a log for unit tests, and the storage and clock that it is made of.
