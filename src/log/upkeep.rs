@@ -193,7 +193,7 @@ fn trim(
     wary: bool,
     report: &mut MaintenanceReport,
 ) -> Result<()> {
-    partition.roll_if_old(now)?;
+    partition.tend(now)?;
     let left = REMOVED_AT_ONCE.saturating_sub(report.segments_deleted);
     let most = Most {
         in_all: left,

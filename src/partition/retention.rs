@@ -43,17 +43,18 @@ pub(crate) struct Most {
 }
 
 impl Partition {
-    /// Ends the last segment if it is as old as it may become. (An append does so too; this is for a partition that gets none.)
-    pub(crate) fn roll_if_old(&self, now: Timestamp) -> Result<()> {
+    /// Does what recovery has left to do, and ends the last segment if it is as old as it may become. (An append does so too; this is for
+    /// a partition that gets none.)
+    pub(crate) fn tend(&self, now: Timestamp) -> Result<()> {
         let inner = &*self.inner;
-        let settings = inner.settings();
-        let Some(age) = settings.roll_age() else {
-            return Ok(());
-        };
         let _woken = inner.progress.waking();
         let mut writer = inner.writer.lock();
-        let sound = matches!(writer.health, Health::Sound) && inner.is_there();
-        if sound && is_old(&writer.last().1, age, now) {
+        if !matches!(writer.health, Health::Sound) || !inner.is_there() {
+            return Ok(());
+        }
+        inner.finish_work(&mut writer)?;
+        let age = inner.settings().roll_age();
+        if age.is_some_and(|age| is_old(&writer.last().1, age, now)) {
             inner.make_ready(&mut writer)?;
             inner.roll_here(&mut writer)?;
         }
