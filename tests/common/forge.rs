@@ -182,6 +182,7 @@ pub(crate) fn manifest(log_start: u64, generation: u32, swap: Option<(&[Name], N
             payload.extend(segment(old));
         }
     }
+    payload.push(0); // never compacted
     slots(*b"TWGmani\n", &payload)
 }
 
