@@ -199,7 +199,7 @@ fn trim(
     let left = REMOVED_AT_ONCE.saturating_sub(report.segments_deleted);
     let most = Most {
         in_all: left,
-        by_age: if wary { 1 } else { left },
+        by_age: if wary { 1 } else { u64::MAX },
     };
     let trimmed = partition.trim(now, most)?;
     report.segments_deleted += trimmed.segments;

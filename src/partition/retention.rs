@@ -30,7 +30,7 @@ use crate::segment::Seal;
 pub(crate) struct Trimmed {
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
-    /// More has to go than was allowed to at once.
+    /// More has to go, and another pass would remove it.
     pub(crate) more: bool,
 }
 
@@ -87,11 +87,11 @@ impl Partition {
             inner.roll_now()?; // 1
         }
         let going = inner.going(&settings, now)?; // what was appended meanwhile counts
-        let wanted = going.by_age.max(going.by_size);
         let allowed = going.by_age.min(most.by_age).max(going.by_size);
         let count = allowed.min(most.in_all);
         let mut trimmed = pass.remove_first(count)?;
-        trimmed.more = count < wanted || going.last;
+        let held_back = going.by_age > most.by_age; // for a while, and not for the next pass
+        trimmed.more = count < allowed || going.last && !held_back;
         Ok(trimmed)
     }
 
