@@ -195,6 +195,7 @@ fn trim(
     wary: bool,
     report: &mut MaintenanceReport,
 ) -> Result<()> {
+    let cleared = partition.clear_debris(); // a file that stays does not keep the others
     partition.roll_if_old(now)?;
     let left = REMOVED_AT_ONCE.saturating_sub(report.segments_deleted);
     let most = Most {
@@ -205,7 +206,7 @@ fn trim(
     report.segments_deleted += trimmed.segments;
     report.bytes_freed += trimmed.bytes;
     report.more |= trimmed.more;
-    Ok(())
+    cleared
 }
 
 /// What goes wrong while a topic is deleted is nobody's loss.

@@ -60,6 +60,22 @@ impl Partition {
         Ok(())
     }
 
+    /// Removes the files that an earlier pass could not. A partition that refuses appends keeps them.
+    ///
+    /// # Errors
+    ///
+    /// The first file that cannot be removed now.
+    pub(crate) fn clear_debris(&self) -> Result<()> {
+        let inner = &*self.inner;
+        let Some(pass) = self.try_pass().filter(|_| inner.is_sound()) else {
+            return Ok(());
+        };
+        if inner.manifest.lock().debris.is_empty() {
+            return Ok(());
+        }
+        pass.remove_debris()
+    }
+
     /// Lets go of what the topic's [`Retention`](crate::Retention) does not ask to keep. A partition that refuses appends keeps
     /// everything; so does one, this time, of which segments are being removed or compacted.
     ///
@@ -72,9 +88,6 @@ impl Partition {
         let Some(pass) = self.try_pass().filter(|_| inner.is_sound()) else {
             return Ok(Trimmed::default());
         };
-        if !inner.manifest.lock().debris.is_empty() {
-            pass.remove_debris()?; // what an earlier pass could not
-        }
         if settings.retention.is_unlimited() {
             return Ok(Trimmed::default());
         }
