@@ -195,7 +195,8 @@ fn trim(
     wary: bool,
     report: &mut MaintenanceReport,
 ) -> Result<()> {
-    let cleared = partition.clear_debris(); // a file that stays does not keep the others
+    let recovered = partition.finish_recovery();
+    let cleared = recovered.and_then(|()| partition.clear_debris()); // a file that stays does not keep the others
     partition.roll_if_old(now)?;
     let left = REMOVED_AT_ONCE.saturating_sub(report.segments_deleted);
     let most = Most {
