@@ -183,8 +183,10 @@ impl Inner {
 
     /// What has to go now.
     fn going(&self, settings: &Settings, now: Timestamp) -> Result<Going> {
-        let (last_len, last_totals) = self.writer.lock().last();
+        let writer = self.writer.lock(); // a roll between the two would count the last segment twice
+        let (last_len, last_totals) = writer.last();
         let segments = self.segments();
+        drop(writer);
         let sealed = segments.slots.split_last().map_or(&[][..], |last| last.1);
         let mut going = Going::default();
         if let Some(age) = settings.retention.age {
