@@ -266,6 +266,10 @@ impl Pass<'_> {
             .iter()
             .map(|slot| (slot.base, slot.generation))
             .collect();
+        if planted!(UNLINKED_BEFORE_MANIFEST) {
+            inner.manifest.lock().debris.extend(&names);
+            let _ = self.clear_up();
+        }
         self.change_manifest(|stored, ground, place| {
             let log_start = start.max(stored.manifest.log_start);
             let manifest = Manifest {
