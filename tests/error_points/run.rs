@@ -98,7 +98,9 @@ impl Run {
                 self.log = None;
                 log.close()
             }
-            Kill | PowerLoss(..) | LoseState => unreachable!("no step of these workloads"),
+            Kill | PowerLoss(..) | LoseState | Keep(..) | Trim(..) | Wait(_) => {
+                unreachable!("no step of these workloads")
+            }
         }
     }
 
