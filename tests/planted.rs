@@ -36,7 +36,7 @@ const fn scenario(number: u8, bug: &'static str, rows: &'static str, run: fn()) 
     }
 }
 
-const SCENARIOS: [Scenario; 27] = [
+const SCENARIOS: [Scenario; 28] = [
     scenario(
         1,
         "directory sync skipped",
@@ -120,6 +120,12 @@ const SCENARIOS: [Scenario; 27] = [
         "offset commit made durable before its data",
         "F120",
         power::a_durable_commit_stands_behind_its_records,
+    ),
+    scenario(
+        16,
+        "manifest written after unlink",
+        "F65",
+        files::what_goes_is_forgotten_before_it_is_removed,
     ),
     scenario(
         17,
@@ -227,7 +233,7 @@ mod with_bugs {
     use thalweg::testing::fuzzing::TARGETS;
     use thalweg::testing::{Bug, plant};
 
-    const BUGS: [Bug; 27] = [
+    const BUGS: [Bug; 28] = [
         Bug::DIRECTORY_SYNC_SKIPPED,
         Bug::ACKNOWLEDGED_BEFORE_SYNC,
         Bug::FAILED_SYNC_RETRIED,
@@ -242,6 +248,7 @@ mod with_bugs {
         Bug::ZERO_HEADER_ACCEPTED,
         Bug::SPAN_SKIP_IGNORED,
         Bug::COMMIT_DURABLE_BEFORE_DATA,
+        Bug::UNLINKED_BEFORE_MANIFEST,
         Bug::LEFTOVER_REUSED,
         Bug::LOCK_AFTER_RECOVERY,
         Bug::CALLBACK_UNDER_LOCK,

@@ -170,17 +170,21 @@ impl Source {
         }
         let mut from = self.cursor.next_offset();
         let began = from;
-        let chunk = match self.cursor.read(room.records, room.bytes) {
-            Err(Error::OutOfRange { valid, .. }) if self.overtaken(valid.start, reading.then) => {
-                resets.push(Reset {
-                    from: self.at.at(self.cursor.next_offset()),
-                    to: valid.start,
-                });
-                from = valid.start;
-                self.cursor.seek(from);
-                self.cursor.read(room.records, room.bytes)?
+        let chunk = loop {
+            match self.cursor.read(room.records, room.bytes) {
+                // Again and again, if the log start moves on meanwhile.
+                Err(Error::OutOfRange { valid, .. })
+                    if self.overtaken(valid.start, reading.then) =>
+                {
+                    resets.push(Reset {
+                        from: self.at.at(self.cursor.next_offset()),
+                        to: valid.start,
+                    });
+                    from = valid.start;
+                    self.cursor.seek(from);
+                }
+                other => break other?,
             }
-            other => other?,
         };
         if chunk.as_ref().is_some_and(|chunk| !room.holds(chunk)) {
             self.cursor.seek(from); // for a poll that has the room, or nothing else

@@ -45,6 +45,8 @@ pub(crate) struct Work {
     /// Go on at this offset, in a new segment, so that none that was given out is given to another record.
     pub(crate) gap: Option<u64>,
     pub(crate) leftovers: Vec<PathBuf>,
+    /// The manifest may be in the cache alone: no recovery point says that this one is durable.
+    pub(crate) settle: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -264,21 +266,23 @@ fn assemble(
         again,
     };
     let verdict = classify::last_segment(place, home, settings, &segments, &known, report)?;
-    Ok(found(verdict, segments, manifest, leftovers))
+    let settled = point.map_or(0, |point| point.manifest_generation);
+    let left = Work {
+        leftovers,
+        settle: !known.clean && manifest.generation > settled,
+        ..Work::default()
+    };
+    Ok(found(verdict, segments, manifest, left))
 }
 
-fn found(
-    verdict: Verdict,
-    mut segments: Segments,
-    manifest: Stored,
-    leftovers: Vec<PathBuf>,
-) -> Found {
-    let mut work = verdict.work;
-    if !leftovers.is_empty() {
-        work.get_or_insert_default().leftovers = leftovers;
-    }
+fn found(verdict: Verdict, mut segments: Segments, manifest: Stored, left: Work) -> Found {
     segments.gap_from = verdict.gap_from;
-    let work = work.filter(|work| *work != Work::default());
+    let work = Work {
+        leftovers: left.leftovers,
+        settle: left.settle,
+        ..verdict.work.unwrap_or_default()
+    };
+    let work = Some(work).filter(|work| *work != Work::default());
     Found {
         segments,
         rear: verdict.rear,

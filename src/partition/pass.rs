@@ -239,8 +239,8 @@ impl Pass<'_> {
     ///
     /// # Errors
     ///
-    /// `Poisoned`, `Indeterminate`: it may be there or not. Recovery finds out which, and until then nothing is removed. Any other: it is as
-    /// it was.
+    /// `Indeterminate`: it may be there or not. Recovery finds out which, and until then this partition is stopped and nothing is
+    /// removed. Any other: it is as it was.
     pub(super) fn change_manifest(
         &self,
         change: impl FnOnce(&mut Stored, &Ground, &Place) -> Result<()>,
@@ -253,7 +253,10 @@ impl Pass<'_> {
             .store(stored.generation, Ordering::Release);
         drop(stored);
         match changed {
-            Err(e @ Error::Indeterminate { .. }) => Err(self.stop(e)),
+            Err(e @ Error::Indeterminate { .. }) => {
+                let stopped = self.stop(e);
+                Err(Error::indeterminate(Some(&inner.place.at), stopped))
+            }
             changed => changed,
         }
     }

@@ -30,7 +30,7 @@ use crate::segment::Seal;
 pub(crate) struct Trimmed {
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
-    /// More has to go than was allowed to at once.
+    /// More has to go, and another pass would remove it.
     pub(crate) more: bool,
 }
 
@@ -61,6 +61,22 @@ impl Partition {
         Ok(())
     }
 
+    /// Removes the files that an earlier pass could not. A partition that refuses appends keeps them.
+    ///
+    /// # Errors
+    ///
+    /// The first file that cannot be removed now.
+    pub(crate) fn clear_debris(&self) -> Result<()> {
+        let inner = &*self.inner;
+        let Some(pass) = self.try_pass().filter(|_| inner.is_sound()) else {
+            return Ok(());
+        };
+        if inner.manifest.lock().debris.is_empty() {
+            return Ok(());
+        }
+        pass.remove_debris()
+    }
+
     /// Lets go of what the topic's [`Retention`](crate::Retention) does not ask to keep. A partition that refuses appends keeps
     /// everything; so does one, this time, of which segments are being removed or compacted.
     ///
@@ -73,9 +89,6 @@ impl Partition {
         let Some(pass) = self.try_pass().filter(|_| inner.is_sound()) else {
             return Ok(Trimmed::default());
         };
-        if !inner.manifest.lock().debris.is_empty() {
-            pass.remove_debris()?; // what an earlier pass could not
-        }
         if settings.retention.is_unlimited() {
             return Ok(Trimmed::default());
         }
@@ -88,11 +101,11 @@ impl Partition {
             inner.roll_now()?; // 1
         }
         let going = inner.going(&settings, now)?; // what was appended meanwhile counts
-        let wanted = going.by_age.max(going.by_size);
         let allowed = going.by_age.min(most.by_age).max(going.by_size);
         let count = allowed.min(most.in_all);
         let mut trimmed = pass.remove_first(count)?;
-        trimmed.more = count < wanted || going.last;
+        let held_back = going.by_age > most.by_age; // for a while, and not for the next pass
+        trimmed.more = count < allowed || going.last && !held_back;
         Ok(trimmed)
     }
 
@@ -171,8 +184,10 @@ impl Inner {
 
     /// What has to go now.
     fn going(&self, settings: &Settings, now: Timestamp) -> Result<Going> {
-        let (last_len, last_totals) = self.writer.lock().last();
+        let writer = self.writer.lock(); // a roll between the two would count the last segment twice
+        let (last_len, last_totals) = writer.last();
         let segments = self.segments();
+        drop(writer);
         let sealed = segments.slots.split_last().map_or(&[][..], |last| last.1);
         let mut going = Going::default();
         if let Some(age) = settings.retention.age {
@@ -252,6 +267,10 @@ impl Pass<'_> {
             .iter()
             .map(|slot| (slot.base, slot.generation))
             .collect();
+        if planted!(UNLINKED_BEFORE_MANIFEST) {
+            inner.manifest.lock().debris.extend(&names);
+            let _ = self.clear_up();
+        }
         self.change_manifest(|stored, ground, place| {
             let log_start = start.max(stored.manifest.log_start);
             let manifest = Manifest {
@@ -269,7 +288,7 @@ impl Pass<'_> {
                 .retain(|slot| !names.contains(&(slot.base, slot.generation)));
             segments.changes += 1;
         });
-        self.clear_up()?; // 4, 5
+        let _ = self.clear_up(); // 4, 5; it is done, whatever becomes of the files: a sync that failed has stopped the partition
         Ok(trimmed)
     }
 }

@@ -1,7 +1,7 @@
 //! Reported cases of others as scenarios of this crate: offsets and commits (B23–B37), members (B41–B47), what goes to other
 //! threads (B92), fairness (B101), and what a log in memory owes to tests (B104, B105).
 //!
-//! Not here, for want of what they are about: B35 (transactions), B30 (retention), B36 (offsets that expire). B24, B28, B39, B40,
+//! Not here, for want of what they are about: B35 (transactions), B36 (offsets that expire). B30 is in `cases_keeping`. B24, B28, B39, B40,
 //! B44 and B45 are in `membership` and `listeners`.
 
 mod backends;

@@ -196,7 +196,7 @@ fn b33_counting_further_than_the_log_reaches_ends_at_its_ends() {
     assert_eq!(poll(&mut early.join().unwrap()).len(), 5);
 }
 
-/// Without retention and compaction, the one thing that makes offsets and records differ in number is a recovery.
+/// Of what makes offsets and records differ in number: a recovery.
 #[test]
 fn b37_the_end_is_no_count_of_records() {
     let disk = Disk::new();

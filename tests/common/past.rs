@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use thalweg::Error;
 use thalweg::testing::{CrashModel, Disk};
 use thalweg::{Durability, Result, TopicConfig};
 
-use super::{Key, World};
+use super::{Key, Opened, World};
 use crate::tally::{Commits, End, Tally};
 
 /// When a topic was made, and when it went.
@@ -111,6 +112,53 @@ impl Made {
             .values_mut()
             .for_each(|commits| commits.unseen(end));
         Some(self)
+    }
+}
+
+impl World {
+    /// Which topics are there: as many as have a directory, each of them one that may be there, and all that must.
+    pub(super) fn find_topics(
+        &mut self,
+        disk: &Disk,
+        found: &Opened,
+        end: End,
+    ) -> Result<(), String> {
+        let mut dirs = directories(disk);
+        let live = found.log.topics().len();
+        if dirs.len() != live {
+            return Err(format!("{live} topics are there, and directories {dirs:?}"));
+        }
+        let names: Vec<&'static str> = self.topics.keys().copied().collect();
+        let mut all = std::mem::take(&mut self.past);
+        all.extend(names.into_iter().filter_map(|name| self.pack(name)));
+        for mut made in all {
+            let here = |(name, tag): &(String, String)| name == made.name && *tag == made.life.tag;
+            let place = dirs.iter().position(here);
+            made.judge(place.is_some(), end)?;
+            if let Some(place) = place {
+                dirs.remove(place);
+                let opened = found.log.topic(made.name);
+                opened.map_err(|e| format!("topic {}: {e:?}", made.name))?;
+                made.found(end);
+                self.unpack(made);
+            } else {
+                self.past.extend(made.missing(end, found.since));
+            }
+        }
+        if !dirs.is_empty() {
+            return Err(format!("nobody made {dirs:?}"));
+        }
+        for name in self
+            .names
+            .keys()
+            .filter(|name| !self.topics.contains_key(*name))
+        {
+            match found.log.topic(name) {
+                Err(Error::NotFound { .. }) => {}
+                other => return Err(format!("topic {name}: {other:?}")),
+            }
+        }
+        Ok(())
     }
 }
 

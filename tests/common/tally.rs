@@ -6,6 +6,8 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+use std::ops::Range;
+
 use thalweg::Durability;
 use thalweg::testing::CrashModel;
 
@@ -37,6 +39,17 @@ pub(crate) struct Tally {
     batches: Vec<Batch>,
     /// Ends that somebody was told, and from which point on.
     ends: Vec<(usize, u64)>,
+    /// Where it begins, one after the other, ever later.
+    starts: Vec<Start>,
+}
+
+/// A first offset that is there, or was meant to be.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    offset: u64,
+    /// As of a [`Batch`].
+    began: Option<usize>,
+    acked: Option<usize>,
 }
 
 /// How a life ended.
@@ -65,6 +78,11 @@ impl Tally {
             levels: vec![(0, 0, level)],
             batches: Vec::new(),
             ends: vec![(0, 0)],
+            starts: vec![Start {
+                offset: 0,
+                began: None,
+                acked: Some(0),
+            }],
         }
     }
 
@@ -105,10 +123,29 @@ impl Tally {
         self
     }
 
+    /// What was below `offset` went, between these points.
+    pub(crate) fn trimmed(&mut self, offset: u64, began: usize, acked: usize) {
+        if offset > self.start() {
+            self.starts.push(Start {
+                offset,
+                began: Some(began),
+                acked: Some(acked),
+            });
+        }
+    }
+
+    /// The first offset that is to be there.
+    pub(crate) fn start(&self) -> u64 {
+        self.starts.last().map_or(0, |start| start.offset)
+    }
+
     /// A batch went in, between these points. `acked`: its caller was told so.
     pub(crate) fn add(&mut self, records: Vec<Seen>, began: usize, acked: Option<usize>) {
         if let (Some(acked), Some(last)) = (acked, records.last()) {
             self.ends.push((acked, last.0 + 1));
+            for start in &mut self.starts {
+                start.acked.get_or_insert(acked); // the append rests on it
+            }
         }
         self.batches.push(Batch {
             records,
@@ -134,8 +171,11 @@ impl Tally {
         }
     }
 
+    /// Those that are to be there.
     pub(crate) fn records(&self) -> impl DoubleEndedIterator<Item = &Seen> {
-        self.batches.iter().flat_map(|batch| &batch.records)
+        let all = self.batches.iter().flat_map(|batch| &batch.records);
+        let start = self.start();
+        all.filter(move |record| record.0 >= start)
     }
 
     /// The greatest end that somebody was told by then.
@@ -188,16 +228,37 @@ impl Tally {
             .count()
     }
 
-    /// Is this what such an end may leave? `Ok`: how many batches are there.
-    pub(crate) fn check(&self, seen: &[Seen], next: u64, end: End) -> Result<usize, String> {
+    /// May it begin there?
+    fn check_start(&self, start: u64, end: End) -> Result<(), String> {
+        let told = |of: &&Start| {
+            end.model != CrashModel::LyingDevice && of.acked.is_some_and(|at| at <= end.point)
+        };
+        let told = self.starts.iter().rfind(told).map_or(0, |of| of.offset);
+        let may = |of: &Start| of.offset == start && of.began.is_none_or(|began| began < end.point);
+        if start >= told && self.starts.iter().any(may) {
+            return Ok(());
+        }
+        let starts = &self.starts;
+        Err(format!("it begins at {start}, {told} was told: {starts:?}"))
+    }
+
+    /// Is this what such an end may leave? `Ok`: how many batches are there, or were.
+    pub(crate) fn check(
+        &self,
+        seen: &[Seen],
+        valid: Range<u64>,
+        end: End,
+    ) -> Result<usize, String> {
+        self.check_start(valid.start, end)?;
+        let next = valid.end;
         let begun = self.begun(end.point);
         let mut rest = seen;
         let mut there = 0;
         for batch in &self.batches[..begun] {
-            if rest.is_empty() {
+            if rest.is_empty() && batch.end() > valid.start {
                 break;
             }
-            rest = batch.take_from(rest)?;
+            rest = batch.take_from(rest, valid.start)?;
             there += 1;
         }
         if let Some(foreign) = rest.first() {
@@ -240,8 +301,15 @@ impl Tally {
 
     /// The partition as the next life knows it, after [`check`](Tally::check) found `there` batches. It was open, and showed
     /// them, from `opened` on, a point of the new disk; if only the process died, its points go on from those before.
-    pub(crate) fn survive(&self, there: usize, next: u64, end: End, opened: usize) -> Tally {
+    pub(crate) fn survive(
+        &self,
+        there: usize,
+        valid: Range<u64>,
+        end: End,
+        opened: usize,
+    ) -> Tally {
         let killed = end.model == CrashModel::ProcessKill;
+        let (starts, next) = (self.starts_of(valid.start, end, opened), valid.end);
         let mut batches = self.batches[..there].to_vec();
         for batch in &mut batches {
             if killed {
@@ -264,6 +332,7 @@ impl Tally {
                 levels: self.levels.clone(),
                 ends: vec![(0, self.end_told(end.point)), (opened, next)],
                 batches,
+                starts,
             };
         }
         let mut ends = self.ends.clone();
@@ -276,7 +345,31 @@ impl Tally {
             levels: self.levels.clone(),
             batches,
             ends,
+            starts,
         }
+    }
+
+    /// As the next life knows them, which found it to begin at `found`. What a killed process left in the cache alone is durable from
+    /// the next append on, and at `Power` before anybody sees it.
+    fn starts_of(&self, found: u64, end: End, opened: usize) -> Vec<Start> {
+        let killed = end.model == CrashModel::ProcessKill;
+        if !killed {
+            return vec![Start {
+                offset: found,
+                began: None,
+                acked: Some(0),
+            }];
+        }
+        let power = self.level == Durability::Power;
+        let there = self.starts.iter().filter(|start| start.offset <= found);
+        let as_found = |start: &Start| Start {
+            acked: start
+                .acked
+                .filter(|at| *at <= end.point)
+                .or(power.then_some(opened)),
+            ..*start
+        };
+        there.map(as_found).collect()
     }
 }
 
@@ -289,24 +382,37 @@ impl Tally {
             (batch.acked, batch.safe) = (past(batch.acked), past(batch.safe));
         }
         self.ends.retain(|(at, _)| *at <= end.point);
+        let begun = |start: &Start| start.began.is_none_or(|began| began < end.point);
+        self.starts.retain(begun);
+        for start in &mut self.starts {
+            start.acked = past(start.acked);
+        }
     }
 }
 
 impl Batch {
-    fn take_from<'s>(&self, seen: &'s [Seen]) -> Result<&'s [Seen], String> {
-        for (n, record) in self.records.iter().enumerate() {
+    /// The offset behind it.
+    fn end(&self) -> u64 {
+        self.records.last().map_or(0, |last| last.0 + 1)
+    }
+
+    /// What is seen behind it, where the partition begins at `start`.
+    fn take_from<'s>(&self, seen: &'s [Seen], start: u64) -> Result<&'s [Seen], String> {
+        let left = self.records.iter().filter(|record| record.0 >= start);
+        let left: Vec<&Seen> = left.collect();
+        for (n, record) in left.iter().enumerate() {
             match seen.get(n) {
                 None => {
-                    let of = self.records.len();
+                    let of = left.len();
                     return Err(format!("only {n} of a batch of {of} are there: {record:?}"));
                 }
-                Some(one) if one != record => {
+                Some(one) if one != *record => {
                     return Err(format!("{one:?} instead of {record:?}"));
                 }
                 Some(_) => {}
             }
         }
-        Ok(&seen[self.records.len()..])
+        Ok(&seen[left.len()..])
     }
 
     /// Bytes of its level that may be un-synced.

@@ -3,14 +3,16 @@
 #![allow(dead_code)] // each test uses a part of it
 
 mod past;
+mod trims;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use thalweg::testing::{CrashModel, Disk, ManualClock};
 use thalweg::{
     Durability, Error, Log, Maintenance, Offset, Partition, ReadMode, RecoveryReport, Result,
-    Topic, TopicConfig,
+    Retention, Topic, TopicConfig,
 };
 
 use crate::common::{self, Dice, Rec};
@@ -34,6 +36,8 @@ pub(crate) enum Step {
     Topic(&'static str, Durability),
     /// Gives a topic another level.
     Alter(&'static str, Durability),
+    /// The same, with a retention.
+    Keep(&'static str, Durability, Retention),
     /// Deletes a topic.
     Delete(&'static str),
     /// One record of about so many bytes.
@@ -46,6 +50,10 @@ pub(crate) enum Step {
     Sync,
     /// `Log::maintain`.
     Maintain,
+    /// `delete_before` of all but so many offsets at the end.
+    Trim(Key, u64),
+    /// So many seconds pass.
+    Wait(u64),
     /// The group reads what there is in the topic and commits it.
     Commit(&'static str),
     /// Closes the log in order; the next step that needs it opens it.
@@ -73,6 +81,8 @@ pub(crate) struct World {
     pub(crate) names: BTreeMap<&'static str, Durability>,
     /// Topics are deleted in this world.
     pub(crate) deletes: bool,
+    /// Records go in this world, the oldest first.
+    pub(crate) trims: bool,
     /// Points at which the log was closed in order.
     pub(crate) clean: Vec<usize>,
     /// There was a power loss, or damage to the evidence, so that recovery may have to judge by the weaker rule after a kill.
@@ -105,6 +115,7 @@ impl World {
             past: Vec::new(),
             names: BTreeMap::new(),
             deletes: false,
+            trims: false,
             clean: Vec::new(),
             power_lost: false,
             number: 0,
@@ -155,8 +166,18 @@ impl World {
         self.clock.advance(Duration::from_millis(7));
         let said = |e: Error| format!("{e:?}");
         match step {
-            Step::Topic(name, level) => self.create(name, level).map_err(said),
+            Step::Topic(name, level) => self.create(name, level, config(level)).map_err(said),
             Step::Alter(name, level) => self.alter(name, level).map_err(said),
+            Step::Keep(name, level, keep) => {
+                self.trims = true;
+                let config = config(level).retention(keep);
+                self.create(name, level, config).map_err(said)
+            }
+            Step::Trim(key, keep) => self.trim(key, keep).map_err(said),
+            Step::Wait(seconds) => {
+                self.clock.advance(Duration::from_secs(seconds));
+                Ok(())
+            }
             Step::Delete(name) => self.delete(name).map_err(said),
             Step::Append(key, len) => self.append(key, 1, len).map(drop).map_err(said),
             Step::Batch(key, count, len) => self.append(key, count, len).map(drop).map_err(said),
@@ -171,10 +192,7 @@ impl World {
                 self.all_synced();
                 Ok(())
             }
-            Step::Maintain => {
-                let done = self.log().and_then(|log| log.maintain());
-                done.map(drop).map_err(said)
-            }
+            Step::Maintain => self.maintain().map_err(said),
             Step::Commit(topic) => self.commit(topic).map_err(said),
             Step::Close => {
                 self.log().and_then(Log::close).map_err(said)?;
@@ -194,12 +212,12 @@ impl World {
         }
     }
 
-    fn create(&mut self, name: &'static str, level: Durability) -> Result<()> {
+    fn create(&mut self, name: &'static str, level: Durability, config: TopicConfig) -> Result<()> {
         let mut life = Life {
             began: Some(self.disk.points()),
             ..Life::default()
         };
-        self.log()?.create_topic(name, config(level))?;
+        self.log()?.create_topic(name, config)?;
         life.acked = Some(self.disk.points());
         let dirs = directories(&self.disk);
         let (_, tag) = dirs
@@ -372,13 +390,14 @@ impl World {
         for (key, tally) in &mut self.tallies {
             let topic = found.log.topic(key.0).map_err(|e| format!("{e:?}"))?;
             let partition = topic.partition(key.1).map_err(|e| format!("{e:?}"))?;
-            let (seen, next) = read(&partition).map_err(|e| format!("{key:?}: {e:?}"))?;
-            let there = tally.check(&seen, next, end);
+            let (seen, _) = read(&partition).map_err(|e| format!("{key:?}: {e:?}"))?;
+            let valid = valid(&partition);
+            let there = tally.check(&seen, valid.clone(), end);
             let there = there.map_err(|why| format!("{key:?}: {why}"))?;
             let level = topic.settings().durability;
             tally.check_level(level, end)?;
             let found_so = tally.clone().at(level, end);
-            *tally = found_so.survive(there, next, end, found.since);
+            *tally = found_so.survive(there, valid, end, found.since);
         }
         let committed = found.log.group(GROUP).committed();
         let committed = committed.map_err(|e| format!("committed: {e:?}"))?;
@@ -397,46 +416,6 @@ impl World {
         Ok(())
     }
 
-    /// Which topics are there: as many as have a directory, each of them one that may be there, and all that must.
-    fn find_topics(&mut self, disk: &Disk, found: &Opened, end: End) -> Result<(), String> {
-        let mut dirs = directories(disk);
-        let live = found.log.topics().len();
-        if dirs.len() != live {
-            return Err(format!("{live} topics are there, and directories {dirs:?}"));
-        }
-        let names: Vec<&'static str> = self.topics.keys().copied().collect();
-        let mut all = std::mem::take(&mut self.past);
-        all.extend(names.into_iter().filter_map(|name| self.pack(name)));
-        for mut made in all {
-            let here = |(name, tag): &(String, String)| name == made.name && *tag == made.life.tag;
-            let place = dirs.iter().position(here);
-            made.judge(place.is_some(), end)?;
-            if let Some(place) = place {
-                dirs.remove(place);
-                let opened = found.log.topic(made.name);
-                opened.map_err(|e| format!("topic {}: {e:?}", made.name))?;
-                made.found(end);
-                self.unpack(made);
-            } else {
-                self.past.extend(made.missing(end, found.since));
-            }
-        }
-        if !dirs.is_empty() {
-            return Err(format!("nobody made {dirs:?}"));
-        }
-        for name in self
-            .names
-            .keys()
-            .filter(|name| !self.topics.contains_key(*name))
-        {
-            match found.log.topic(name) {
-                Err(Error::NotFound { .. }) => {}
-                other => return Err(format!("topic {name}: {other:?}")),
-            }
-        }
-        Ok(())
-    }
-
     /// The same world, as it was remembered so far, to be led on from a crash of its disk.
     pub(crate) fn branch(&self) -> World {
         World {
@@ -450,6 +429,7 @@ impl World {
             past: self.past.clone(),
             names: self.names.clone(),
             deletes: self.deletes,
+            trims: self.trims,
             clean: self.clean.clone(),
             power_lost: self.power_lost,
             number: self.number,
@@ -478,6 +458,12 @@ pub(crate) fn config(level: Durability) -> TopicConfig {
         .segment_bytes(4096)
         .index_interval(512)
         .offset_span(SPAN)
+}
+
+/// The first readable offset, and the end.
+pub(crate) fn valid(partition: &Partition) -> Range<u64> {
+    let valid = partition.offsets();
+    valid.start.get()..valid.end.get()
 }
 
 /// Everything in a partition, and its end.

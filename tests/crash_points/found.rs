@@ -5,7 +5,7 @@ use thalweg::FindingKind;
 use thalweg::testing::{CrashModel, Disk};
 
 use crate::common;
-use crate::workload::Step::{Append, Batch, PowerLoss, Sync, Topic};
+use crate::workload::Step::{Append, Batch, PowerLoss, Sync, Topic, Trim};
 use crate::workload::{self, World};
 use crate::{A, B};
 
@@ -218,6 +218,40 @@ fn f19_what_a_killed_recovery_left_in_the_cache_is_durable_before_an_append_rest
                 next > told,
                 "{told} was told, {next} is next: killed after {point}"
             );
+        }
+    }
+}
+
+/// A killed process may leave a new log start in the cache alone. Who opened the log next saw it, and wrote recovery points that rest on
+/// it; a power loss took it back, and the partition was called damaged.
+#[test]
+fn f65_a_log_start_that_was_seen_never_goes_back() {
+    for level in [Power, Process] {
+        let steps = [Topic("a", level), Batch(A, 5, 100), Trim(A, 4), Trim(A, 2)];
+        let made = World::after(1, &steps[..2]).disk.points();
+        let world = World::after(1, &steps);
+        for point in made..=world.disk.points() {
+            for then in ["nothing", "an append", "a close"] {
+                let killed = world.disk.crash(point, CrashModel::ProcessKill, 0);
+                let log = common::open(&killed, &world.clock).unwrap();
+                let partition = log.topic(A.0).unwrap().partition(A.1).unwrap();
+                let shown = partition.offsets().start;
+                match then {
+                    "an append" => drop(partition.append(("k", "v")).unwrap()),
+                    "a close" => log.close().unwrap(),
+                    _ if level == Power => {}
+                    _ => continue, // nothing rests on it yet
+                }
+                let lost = killed.crash(killed.points(), CrashModel::LostSuffix, 0);
+                let log = common::open(&lost, &world.clock).unwrap();
+                let partition = log.topic(A.0).unwrap().partition(A.1).unwrap();
+                let found = partition.offsets();
+                let state = format!("{level:?}, killed after {point}, then {then}");
+                let damaged = |f: &&thalweg::Finding| f.kind == FindingKind::Damaged;
+                let damaged = log.recovery().findings().iter().find(damaged);
+                assert!(damaged.is_none(), "{state}: {damaged:?}");
+                assert!(found.start >= shown, "{state}: {found:?}, {shown} was seen");
+            }
         }
     }
 }

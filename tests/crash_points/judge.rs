@@ -84,8 +84,8 @@ pub(crate) fn judge(world: &World, shot: Shot) -> Result<u64, String> {
 
 /// A partition, and the tag of its topic.
 pub(crate) type Named = (Key, String);
-/// What recovery found in each partition.
-pub(crate) type Recovered = BTreeMap<Named, Vec<Seen>>;
+/// What recovery found in each partition: where it begins, and its records.
+pub(crate) type Recovered = BTreeMap<Named, (u64, Vec<Seen>)>;
 
 /// Opens what a crash left, judges it, and appends to every partition. What there was before that.
 pub(crate) fn live(
@@ -111,8 +111,8 @@ pub(crate) fn live(
     }
     world.power_lost |= shot.copy;
     world.enter(opened.log);
-    judge_cuts(&before, disk, &opened.report)?;
-    let records = |tally: &Tally| tally.records().cloned().collect();
+    judge_cuts(world, &before, disk, &opened.report)?;
+    let records = |tally: &Tally| (tally.start(), tally.records().cloned().collect());
     let recovered = world
         .tallies
         .iter()
@@ -124,7 +124,10 @@ pub(crate) fn live(
         go_on(world, key, dice)?;
     }
     judge_commits(world)?;
-    judge_cuts(&before, disk, &opened.report)?;
+    judge_cuts(world, &before, disk, &opened.report)?;
+    if world.trims {
+        trim_on(world, dice)?;
+    }
     if world.deletes {
         come_and_go(world, dice)?;
     }
@@ -148,6 +151,27 @@ fn ends_told(world: &World, point: usize) -> BTreeMap<Named, u64> {
     });
     let told = |(of, tally): (Named, &Tally)| (of, tally.end_told(point));
     present.chain(past).map(told).collect()
+}
+
+/// What a crash left of what went is gone by now; more goes, and it all can be read from where it begins.
+fn trim_on(world: &mut World, dice: &mut Dice) -> Result<(), String> {
+    if let Some(left) = world.leftovers().first() {
+        return Err(format!("{} was left over", left.display()));
+    }
+    let keys: Vec<Key> = world.tallies.keys().copied().collect();
+    let mut steps = vec![Step::Wait(dice.below(100)), Step::Maintain];
+    for key in keys {
+        if dice.once_in(2) {
+            steps.extend([Step::Trim(key, dice.below(5)), Step::Append(key, 20)]);
+        }
+    }
+    for step in steps {
+        world.take(step).map_err(|why| format!("{step:?}: {why}"))?;
+    }
+    match world.leftovers().first() {
+        Some(left) => Err(format!("{} was not removed", left.display())),
+        None => Ok(()),
+    }
 }
 
 /// Topics are deleted, made, or made anew: their names can be used at once.
@@ -203,7 +227,8 @@ fn judge_gap(
 ) -> Result<(), String> {
     let partition = world.partition(key).map_err(|e| format!("{e:?}"))?;
     let (seen, next) = workload::read(&partition).map_err(|e| format!("{e:?}"))?;
-    let after = seen.last().map_or(0, |last| last.0 + 1);
+    let start = workload::valid(&partition).start;
+    let after = seen.last().map_or(start, |last| last.0 + 1);
     let gap = |finding: &&Finding| {
         let here = finding.at.as_ref() == Some(&partition.topic_partition());
         let to = finding.offsets.as_ref().map(|offsets| offsets.end.get());
@@ -272,13 +297,17 @@ fn judge_commits(world: &mut World) -> Result<(), String> {
 
 /// What was cut is kept aside, all of it, and said; nothing else of a segment is ever changed.
 fn judge_cuts(
+    world: &World,
     before: &[(PathBuf, Vec<u8>)],
     disk: &Disk,
     report: &RecoveryReport,
 ) -> Result<(), String> {
     let dirs = workload::directories(disk);
+    let files = disk.files();
+    let now = || files.iter().map(|(path, _)| path);
+    let beside = || now().chain(before.iter().map(|(path, _)| path));
     for (path, bytes) in before.iter().filter(|(_, bytes)| bytes.len() > HEADER) {
-        if is_of_deleted(path, &dirs) {
+        if is_of_deleted(path, &dirs) || world.is_forgotten(path, beside()) {
             continue;
         }
         // A segment of which nothing was left is replaced by one that begins elsewhere.
@@ -370,7 +399,7 @@ fn judge_lie(world: &World, disk: &Disk, end: End) -> Result<(), String> {
             finding.kind == FindingKind::Damaged && finding.at.as_ref() == Some(&at)
         };
         let whole = whole && !log.recovery().findings().iter().any(damaged);
-        let next = partition.offsets().end.get();
+        let valid = workload::valid(&partition);
         // Such a device may have forgotten that a topic was deleted: it may be any of those that had the name.
         let past = world.past.iter().filter_map(|made| made.tallies.get(&key));
         let judged = world
@@ -380,7 +409,7 @@ fn judge_lie(world: &World, disk: &Disk, end: End) -> Result<(), String> {
             .chain(past)
             .map(|tally| {
                 if whole {
-                    tally.check(&seen, next, end).map(drop)
+                    tally.check(&seen, valid.clone(), end).map(drop)
                 } else {
                     tally.check_readable(&seen, end)
                 }

@@ -14,6 +14,7 @@ mod judge;
 mod nested;
 #[path = "../common/tally.rs"]
 mod tally;
+mod trims;
 #[path = "../common/workload.rs"]
 mod workload;
 

@@ -5,6 +5,7 @@ use thalweg::testing::CrashModel;
 use crate::common::{self, Dice};
 use crate::enumerate::Counts;
 use crate::judge::{self, Recovered, Shot};
+use crate::tally::Seen;
 use crate::workload::{Made, Step, World};
 
 /// How often a recovery is crashed, and each of the recoveries from that.
@@ -79,16 +80,19 @@ impl Nest {
 /// What a single recovery found is there, and behind it only what was appended since. `world` is as it was before this crash: it
 /// knows what was deleted by then.
 fn same(world: &World, shot: Shot, single: &Recovered, again: &Recovered) -> Result<(), String> {
-    for (named, records) in single {
+    for (named, (start, records)) in single {
         let (key, tag) = named;
         let there = world.topics.get(key.0).is_some_and(|life| life.tag == *tag);
         let kept = |made: &Made| made.life.tag == *tag && !made.deletion_began(shot.point);
         if !there && !world.past.iter().any(kept) {
             continue;
         }
-        let again = again.get(named).map_or(&[][..], Vec::as_slice);
-        if !again.starts_with(records) {
-            let (before, after) = (records.len(), again.len());
+        let nothing = (*start, Vec::new());
+        let (from, again) = again.get(named).unwrap_or(&nothing);
+        let kept = records.iter().filter(|record| record.0 >= *from);
+        let kept: Vec<Seen> = kept.cloned().collect();
+        if from < start || !again.starts_with(&kept) {
+            let (before, after) = (kept.len(), again.len());
             return Err(format!(
                 "{key:?} had {before} records after one recovery, {after} after two"
             ));

@@ -98,7 +98,7 @@ impl Run {
                 self.log = None;
                 log.close()
             }
-            Alter(..) | Kill | PowerLoss(..) | LoseState => {
+            Alter(..) | Kill | PowerLoss(..) | LoseState | Keep(..) | Trim(..) | Wait(_) => {
                 unreachable!("no step of these workloads")
             }
         }

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use thalweg::testing::Disk;
+use thalweg::testing::{CrashModel, Disk};
 use thalweg::{Durability, Error, FindingKind, Log, Offset, Positions, TopicPartition};
 
 use crate::forge;
-use crate::ground::{assert_whole, begin, files, fill, found, killed, open, partition, powerless};
+use crate::ground::{
+    assert_whole, begin, files, fill, found, killed, open, partition, powerless, read_from,
+};
 
 /// Generation 1 of a segment file, by the name of generation 0.
 fn next_generation(path: &std::path::Path) -> PathBuf {
@@ -35,6 +37,26 @@ pub(crate) fn an_unfinished_file_is_not_live() {
     assert_whole(&orders, 30);
     fill(&orders, 30, 31);
     assert!(disk.read_file(&leftover).is_err(), "it is removed");
+}
+
+/// A crash at any step of a delete: what is there is whole from its start on, and nothing is called damaged.
+pub(crate) fn what_goes_is_forgotten_before_it_is_removed() {
+    let disk = Disk::new();
+    let (_log, orders) = begin(&disk, Durability::Power);
+    fill(&orders, 0, 60);
+    let before = disk.points();
+    orders.delete_before(Offset::new(40)).expect("a delete");
+    for after in before..=disk.points() {
+        let crashed = disk.crash(after, CrashModel::ProcessKill, 0);
+        let log = open(&crashed).expect("the log opens");
+        assert!(!found(&log, FindingKind::Damaged), "{:?}", log.recovery());
+        let orders = partition(&log, 0);
+        let start = orders.offsets().start.get();
+        let (offsets, error) = read_from(&orders, start);
+        assert!(error.is_none(), "{error:?}");
+        assert!([0, 40].contains(&start), "{start}");
+        assert_eq!(offsets, (start..60).collect::<Vec<_>>());
+    }
 }
 
 /// A segment that was live by a manifest which is lost: nothing else has its records, so it stays.
