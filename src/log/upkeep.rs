@@ -262,3 +262,6 @@ impl Chore for Upkeep {
         "the upkeep of topics".to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests;
