@@ -1,9 +1,10 @@
 //! Where retention may not go, and what it meets: damage, gaps, compressed and large batches, and logs and topics that are closed,
 //! deleted, or only read.
 
-use thalweg::testing::{CrashModel, Disk};
+use thalweg::testing::{CrashModel, Disk, ManualClock};
 use thalweg::{
-    Compression, Durability, Error, FindingKind, Log, Maintenance, Offset, Retention, TopicConfig,
+    Compression, Durability, Error, FindingKind, Log, Maintenance, Offset, Partition, Retention,
+    TopicConfig,
 };
 
 use super::logs::{end, fill, last_segment, len, numbered, one, open, open_with, rows, t0};
@@ -78,25 +79,29 @@ fn a_damaged_partition_keeps_everything_and_says_why() {
     assert_eq!(start(&partition), 0);
 }
 
+const SPAN: u64 = 1000;
+
+/// Three records, and behind them a gap that a power loss has left and that no segment records yet.
+fn behind_a_gap() -> (Disk, ManualClock, Log, Partition) {
+    let config = TopicConfig::new().durability(Durability::Process);
+    let (disk, clock, log, partition) = made(config.offset_span(SPAN as u32));
+    fill(&partition, 0..3);
+    log.sync().unwrap();
+    fill(&partition, 3..5);
+    let disk = disk.crash(disk.points(), CrashModel::LostSuffix, 0);
+    let log = open_with(&disk, &clock);
+    let partition = t0(&log);
+    assert_eq!((rows(&partition).len(), end(&partition)), (3, SPAN));
+    (disk, clock, log, partition)
+}
+
 /// The log start may lie in a gap: before it, in it, behind it; there is nothing to read in it, and nothing of it counts as lag.
 #[test]
 fn f65_the_log_start_may_lie_in_a_gap() {
-    const SPAN: u64 = 1000;
     for start_at in [2, 3, 4, 500, SPAN - 1, SPAN, SPAN + 1] {
-        let config = TopicConfig::new()
-            .durability(Durability::Process)
-            .offset_span(SPAN as u32);
-        let (disk, clock, log, partition) = made(config);
-        fill(&partition, 0..3);
-        log.sync().unwrap();
-        fill(&partition, 3..5);
-        let disk = disk.crash(disk.points(), CrashModel::LostSuffix, 0);
-        let log = open_with(&disk, &clock);
-        let partition = t0(&log);
-        assert_eq!((rows(&partition).len(), end(&partition)), (3, SPAN));
-        let in_the_gap_yet = start_at < SPAN;
-        if in_the_gap_yet {
-            partition.delete_before(Offset::new(start_at)).unwrap(); // the gap is not recorded yet
+        let (disk, clock, log, partition) = behind_a_gap();
+        if start_at < SPAN {
+            partition.delete_before(Offset::new(start_at)).unwrap();
         }
         fill(&partition, SPAN..SPAN + 2);
         partition.delete_before(Offset::new(start_at)).unwrap();
@@ -272,7 +277,7 @@ fn what_may_not_go_is_refused_with_the_reason() {
 fn many_partitions_lose_what_is_theirs() {
     for level in [Durability::Power, Durability::Process] {
         let disk = Disk::new();
-        let clock = thalweg::testing::ManualClock::new();
+        let clock = ManualClock::new();
         let log = open_with(&disk, &clock);
         let config = by_age().partitions(150).durability(level);
         let partitions = log.create_topic("t", config).unwrap().partitions();
