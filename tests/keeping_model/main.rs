@@ -27,7 +27,7 @@ pub(crate) enum Event {
     Roll,
     /// So many milliseconds pass.
     Wait(u64),
-    /// Passes of maintenance until there is no more to do.
+    /// Passes of maintenance until one does nothing.
     Maintain,
     /// `Topic::compact`, after a roll or not.
     Compact(bool),
