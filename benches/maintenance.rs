@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -163,53 +163,46 @@ fn append_while_compacting(run: &Run, values: &Values, level: Durability) {
     if !run.wants("append_while_compacting") {
         return;
     }
-    let appends = match level {
-        Durability::Power => run.size(2_000),
-        _ => run.size(200_000),
-    };
     let dir = tempfile::tempdir().expect("a directory for the bench");
     let log = open(dir.path());
     let topic = compacted(&log, level);
     let records = run.size(256 * MIB / VALUE_BYTES as u64);
-    fill(&topic, values, records, 100);
-    let p99 = || {
-        let mut took: Vec<Duration> = (0..appends)
-            .map(|n| {
-                let began = Instant::now();
-                let record = ("00000000", values.get(n, 100));
-                topic.append(record).expect("room");
-                began.elapsed()
-            })
-            .collect();
+    // Appends as long as somebody says, and tells how long the slowest of a hundred takes.
+    let p99 = |go_on: &dyn Fn(usize) -> bool| {
+        let mut took: Vec<Duration> = Vec::new();
+        while go_on(took.len()) {
+            let value = values.get(took.len() as u64, 100);
+            let began = Instant::now();
+            topic.append(("00000000", value)).expect("room");
+            took.push(began.elapsed());
+        }
         took.sort_unstable();
-        1.0 / took[took.len() * 99 / 100].as_secs_f64()
+        let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or_default();
+        (1.0 / p99.as_secs_f64(), took.len())
     };
-    let rounds = AtomicU64::new(0);
+    let appended = Cell::new(0);
     let duel = duel(
-        run.rounds(5),
+        run.rounds(7),
         || {
+            fill(&topic, values, records, 1000); // there is something to do
+            log.sync().expect("a disk that works");
             let done = AtomicBool::new(false);
             thread::scope(|scope| {
-                let compactor = scope.spawn(|| {
-                    // Something is left to do all the time: a tenth of it is new.
-                    while !done.load(Ordering::Relaxed) {
-                        fill(&topic, values, records / 10, 100);
-                        topic.compact().expect("room");
-                        rounds.fetch_add(1, Ordering::Relaxed);
-                    }
+                scope.spawn(|| {
+                    topic.compact().expect("room");
+                    done.store(true, Ordering::Relaxed);
                 });
-                let p99 = p99();
-                done.store(true, Ordering::Relaxed);
-                compactor.join().expect("it does not panic");
+                let (p99, count) = p99(&|_| !done.load(Ordering::Relaxed));
+                appended.set(count);
                 p99
             })
         },
-        p99,
+        || p99(&|count| count < appended.get().max(100)).0,
     );
     let micros = |spread: Spread| 1e6 / spread.median;
     Line::new("append_while_compacting")
         .text("durability", &format!("{level:?}"))
-        .count("compactions", rounds.load(Ordering::Relaxed))
+        .count("appends", appended.get() as u64)
         .number("p99_us", micros(duel.ours()))
         .text("raw", "append_alone")
         .number("raw_p99_us", micros(duel.raw()))

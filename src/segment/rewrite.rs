@@ -65,6 +65,8 @@ pub(crate) enum Packing {
 const PACK_BYTES: usize = 64 << 10;
 /// The new file is written in pieces of about this size.
 const PIECE: usize = 256 << 10;
+/// It is synced each time so much was written: who syncs something else meanwhile does not wait for all of it at once.
+const SYNC_EVERY: u64 = 4 << 20;
 
 /// What is the same for every file that a partition's segments are rewritten to.
 pub(crate) struct Making<'a> {
@@ -118,6 +120,8 @@ pub(crate) struct Rewrite<'a> {
     /// Bytes that are not written yet; they begin at `written`.
     piece: Vec<u8>,
     written: u64,
+    /// Of these, what was synced on the way.
+    synced: u64,
     accumulator: Running,
     indexed_at: Option<u64>,
     encoder: Encoder,
@@ -150,6 +154,7 @@ impl<'a> Rewrite<'a> {
             file,
             piece,
             written: 0,
+            synced: 0,
             accumulator: Running::from(Accumulator::default()),
             indexed_at: None,
             encoder: Encoder::default(),
@@ -187,11 +192,12 @@ impl<'a> Rewrite<'a> {
         let mut extension = batch.extension().map_err(|bad| batch.lost(from, bad))?;
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
+        let of_all = batch.of_all(&extension);
         let mut deletes = false;
         for record in body::records(&batch.header, &body) {
             match record {
                 Ok(record) => {
-                    let candidate = batch.candidate(&record, &body, &extension);
+                    let candidate = batch.candidate(&record, &body, of_all);
                     kept.push(keep.wants(candidate));
                     deletes |= candidate.tombstone && kept.last() == Some(&true);
                 }
@@ -200,7 +206,7 @@ impl<'a> Rewrite<'a> {
             }
         }
         let wanted = kept.iter().filter(|&&kept| kept).count();
-        let is_more = is_more(&extension, &batch.header);
+        let is_more = of_all.fixed;
         let told = extension.delete_horizon;
         if deletes {
             extension.delete_horizon = told.or_else(|| keep.horizon(batch.last()));
@@ -354,6 +360,12 @@ impl<'a> Rewrite<'a> {
             .map_err(|e| Error::io("write", self.segment.path(), e))?;
         self.written += self.piece.len() as u64;
         self.piece.clear();
+        if self.written - self.synced >= SYNC_EVERY {
+            self.synced = self.written;
+            let path = self.segment.path();
+            let synced = self.file.sync_data();
+            synced.map_err(|e| Error::failed_sync(path, e))?;
+        }
         Ok(())
     }
 

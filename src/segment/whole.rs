@@ -41,9 +41,10 @@ pub(crate) fn each_record(
     each_batch(ground, segment, wanted, |batch| {
         let body = batch.body().map_err(|bad| batch.lost(segment, bad))?;
         let extension = batch.extension().map_err(|bad| batch.lost(segment, bad))?;
+        let of_batch = batch.of_all(&extension);
         for record in body::records(&batch.header, &body) {
             let record = record.map_err(|bad| batch.lost(segment, bad))?;
-            each(batch.candidate(&record, &body, &extension));
+            each(batch.candidate(&record, &body, of_batch));
         }
         Ok(())
     })
@@ -89,18 +90,28 @@ impl Sound<'_> {
         self.first + u64::from(self.header.last_delta)
     }
 
+    /// What is the same for all of its records.
+    pub(super) fn of_all(&self, extension: &Extension) -> Candidate<'static> {
+        Candidate {
+            offset: self.first,
+            key: None,
+            tombstone: false,
+            horizon: extension.delete_horizon,
+            fixed: is_more(extension, &self.header),
+        }
+    }
+
     pub(super) fn candidate<'r>(
         &self,
         record: &body::RawRecord,
         body: &'r [u8],
-        extension: &Extension,
+        of_all: Candidate<'static>,
     ) -> Candidate<'r> {
         Candidate {
             offset: self.first + u64::from(record.delta),
             key: record.key.of(body),
             tombstone: record.value.of(body).is_none(),
-            horizon: extension.delete_horizon,
-            fixed: is_more(extension, &self.header),
+            ..of_all
         }
     }
 

@@ -95,6 +95,43 @@ fn b52_segments_that_came_later_expire_as_those_of_the_start_did() {
     assert_eq!(partition.offsets().start, partition.offsets().end);
 }
 
+/// What is altered while the log is open counts in the next pass, for segments from before as for those after.
+#[test]
+fn b52_an_age_that_is_altered_counts_at_once_for_old_segments_and_new_ones() {
+    let (disk, clock, log, partition) = made(with_age(60 * SECOND));
+    let topic = log.topic("t").unwrap();
+    let write = |count: u64| {
+        for _ in 0..count {
+            partition.append(("key", "value")).unwrap();
+            partition.roll().unwrap();
+            clock.advance(SECOND);
+        }
+    };
+    write(5);
+    clock.advance(15 * SECOND);
+    assert_eq!(maintain(&log).segments_deleted, 0);
+    let to = |age: u32| TopicConfig::new().retention(Retention::new().age(age * SECOND));
+    topic.alter(to(10)).unwrap();
+    assert_eq!(maintain(&log).segments_deleted, 5);
+    write(3);
+    clock.advance(9 * SECOND);
+    assert_eq!(maintain(&log).segments_deleted, 2);
+    topic.alter(to(3600)).unwrap();
+    clock.advance(60 * SECOND);
+    assert_eq!(maintain(&log).segments_deleted, 0, "kept for longer");
+    topic
+        .alter(TopicConfig::new().retention(Retention::new()))
+        .unwrap();
+    clock.advance(86_400 * SECOND);
+    assert_eq!(maintain(&log).segments_deleted, 0, "kept for ever");
+    drop((topic, partition, log));
+    let log = open_with(&disk, &clock);
+    assert_eq!(maintain(&log).segments_deleted, 0);
+    log.topic("t").unwrap().alter(to(10)).unwrap();
+    assert_eq!(maintain(&log).segments_deleted, 1);
+    assert_eq!(start(&t0(&log)), 8);
+}
+
 /// The strict limit: a record that is as old as it may be stays.
 #[test]
 fn b53_the_last_records_of_an_idle_topic_expire_too() {
