@@ -32,6 +32,16 @@ pub enum Maintenance {
     Manual,
 }
 
+impl Maintenance {
+    /// How often the log's thread looks for what nobody asked for; `None` if there is no such thread.
+    pub(super) fn every(self) -> Option<Duration> {
+        match self {
+            Maintenance::Background { every } => Some(every),
+            Maintenance::Manual => None,
+        }
+    }
+}
+
 /// What a pass of maintenance did, or [`Topic::compact`](crate::Topic::compact).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -17,7 +17,7 @@ use super::config;
 use super::held::Held;
 use super::inner::{Inner, Known, Topics};
 use super::ledger::{self, Ledger};
-use super::maintenance::{Maintenance, Worker};
+use super::maintenance::Worker;
 use super::root::{Access, Root};
 use super::state::State;
 use super::survey::{Lasts, Survey};
@@ -58,23 +58,16 @@ pub(super) fn open(
         read_only: access == Access::ReadOnly,
     });
     let topics = Topics::default();
-    let ledger = Ledger::open(
-        &root.dir,
-        &home,
-        &topics,
-        options.compaction_memory,
-        &mut found.report,
-    )?;
+    let memory = options.compaction_memory;
+    let ledger = Ledger::open(&root.dir, &home, &topics, memory, &mut found.report)?;
     *topics.write() = found.open_topics(&home, &options, &mut checked)?;
     if access == Access::ReadOnly {
         found.report.add(Finding::new(FindingKind::MayBeBehind));
     }
     refuse_damage(&found.report, options.on_corruption)?;
-    let every = match options.maintenance {
-        Maintenance::Background { every } if access == Access::Write => Some(every),
-        _ => None,
-    };
-    let upkeep = Upkeep::new(&home, &topics, options.compaction_memory, every);
+    let every = options.maintenance.every();
+    let every = every.filter(|_| access == Access::Write);
+    let upkeep = Upkeep::new(&home, &topics, memory, every);
     let mut inner = Inner {
         home,
         state: found.state,

@@ -299,7 +299,7 @@ fn what_is_not_set_stays_and_what_is_set_as_it_is_writes_nothing() {
     let but = |text: &str| text.replace("max_record_bytes: 1048576", "max_record_bytes: 77");
     let but = |text: &str| {
         but(text).replace(
-            "segment_age: None",
+            "segment_age: Some(604800s)",
             &format!("segment_age: {:?}", Some(Duration::MAX)),
         )
     };
