@@ -43,7 +43,8 @@
 //! Which time counts? A record's event time may lie in the future by mistake, and would then keep its segment, and those behind it, for as
 //! long. So by default it is the smaller of event time and append time ([`RetentionTime::Smaller`]). Whoever imports old records wants
 //! [`RetentionTime::AppendTime`], or they go as soon as they come. A clock that jumps ahead by an hour or more empties nothing at once: for an
-//! hour, each pass lets go of one segment of each partition, and [`MaintenanceReport::clock_jump`] says so.
+//! hour, each pass lets go of one segment of each partition, and [`MaintenanceReport::clock_jump`] says so. (Of a clock that was wrong
+//! already when the log was opened, nobody can tell.)
 //!
 //! [`Partition::delete_before`] forgets what stands before an offset, now.
 //!

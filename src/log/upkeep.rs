@@ -40,7 +40,7 @@ pub(super) struct Upkeep {
     memory: usize,
     /// How often a thread does a pass; `None`: the host does.
     every: Option<Duration>,
-    /// Held by who does a pass, one at a time.
+    /// Held for a look, and not over a pass: that wakes readers, whose code may want one. (Two of them may do no harm to each other.)
     seen: Mutex<Seen>,
 }
 
@@ -95,9 +95,8 @@ impl Upkeep {
     ///
     /// The first that a partition gives; the others are looked after all the same.
     pub(super) fn pass(&self, report: &mut MaintenanceReport) -> Result<()> {
-        let mut seen = self.seen.lock();
         let now = self.home.clock.now();
-        let wary = seen.look_at(now, self.home.clock.elapsed());
+        let wary = self.seen.lock().look_at(now, self.home.clock.elapsed());
         report.clock_jump = wary;
         let cores: Vec<Arc<TopicCore>> = self
             .topics
@@ -119,14 +118,15 @@ impl Upkeep {
                 Err(e) => result = result.and(unless_gone(partition, Err(e))),
             }
         }
+        let seen = self.seen.lock();
         due.retain(|(dirt, of)| seen.failed.get(&of.key()) != Some(&dirt.reach));
-        result.and(self.compact(&mut seen, due, report))
+        drop(seen);
+        result.and(self.compact(due, report))
     }
 
     /// The filthiest first, until so much was read.
     fn compact(
         &self,
-        seen: &mut Seen,
         mut due: Vec<(Dirt, &Partition)>,
         report: &mut MaintenanceReport,
     ) -> Result<()> {
@@ -143,14 +143,15 @@ impl Upkeep {
             }
             match partition.compact(self.memory, self.home.clock.now()) {
                 Ok(done) => {
-                    seen.failed.remove(&partition.key());
+                    self.seen.lock().failed.remove(&partition.key());
                     read += done.read;
                     report.more |= done.more;
                     report.add(&done);
                 }
                 Err(e) => {
-                    if !matches!(e, Error::NoSpace { .. }) {
-                        seen.failed.insert(partition.key(), dirt.reach);
+                    if e.is_corruption() || matches!(e, Error::Incompatible { .. }) {
+                        let key = partition.key();
+                        self.seen.lock().failed.insert(key, dirt.reach);
                     }
                     result = result.and(unless_gone(partition, Err(e)));
                 }

@@ -126,7 +126,11 @@ impl Partition {
     pub(crate) fn compact_as(&self, plan: &Plan) -> Result<Compacted> {
         let pass = self.next_pass()?;
         let mut sealed = pass.sealed()?;
-        let settled = sealed.iter().take_while(|s| plan.is_settled(s)).count();
+        let below = pass.inner.clean().map_or(0, |clean| clean.below);
+        // What was compacted once needs no lag any more.
+        let settled =
+            |segment: &&Arc<Segment>| end_of(segment) <= below || plan.is_settled(segment);
+        let settled = sealed.iter().take_while(settled).count();
         sealed.truncate(settled);
         let mut round = Round::collect(&pass, plan, &sealed)?; // 1
         if round.has_work() {
@@ -165,7 +169,9 @@ impl Partition {
             reach: (0, 0),
         };
         let below = clean.map_or(0, |clean| clean.below);
-        for segment in pass.sealed()?.iter().take_while(|s| plan.is_settled(s)) {
+        let settled =
+            |segment: &&Arc<Segment>| end_of(segment) <= below || plan.is_settled(segment);
+        for segment in pass.sealed()?.iter().take_while(settled) {
             if dirt.reach.1 == 0 {
                 dirt.reach.0 = segment.base();
             }
@@ -351,6 +357,9 @@ impl<'r> Round<'r> {
                 self.done.more = true; // somebody waits; and something is done, so that who asks again and again comes to an end
                 return Ok(());
             }
+            // From now on, or a little later, what they delete is gone.
+            let now = self.pass.inner.home.clock.now().max(self.plan.now);
+            self.judge.horizon = self.plan.tombstones.map(|stay| now.plus(stay).as_millis());
             let (run, packing) = (&self.sealed[run], self.plan.packing);
             let swapped = self.pass.swap(run, packing, &mut self.judge)?;
             self.done.segments += swapped.segments;

@@ -253,8 +253,31 @@ impl Partition {
 
     /// Syncs and leaves a recovery point. `true`: nothing speaks against marking the log as closed in order.
     pub(crate) fn close(&self) -> Result<bool> {
+        let inner = &*self.inner;
+        loop {
+            if let Some(clean) = self.closed_as_it_is()? {
+                return Ok(clean);
+            }
+            inner.sync_all()?; // before the pass: it wakes readers, whose code may want one
+            let _woken = inner.progress.waking();
+            let _alone = inner.lock_pass();
+            let mut writer = inner.writer.lock();
+            if writer.unsynced() > 0 {
+                continue; // of an append that was under way
+            }
+            if let Some(active) = writer.active() {
+                active.segment.save_index(&inner.home.ground, active.len);
+            }
+            // A clean close says that everything ends at its newest point: not where that point found no room.
+            let pointed = inner.keep_point(&mut writer);
+            // Nor where it is not known whether the topic is deleted. (If it were, this would not be asked.)
+            return Ok(pointed && matches!(writer.health, Health::Sound) && !self.is_gone());
+        }
+    }
+
+    /// Is there nothing to be done to close it? Then whether nothing speaks against marking the log as closed in order.
+    fn closed_as_it_is(&self) -> Result<Option<bool>> {
         let _woken = self.inner.progress.waking();
-        let _alone = self.inner.lock_pass();
         let mut writer = self.inner.writer.lock();
         match &writer.health {
             Health::Sound => {}
@@ -262,24 +285,13 @@ impl Partition {
                 let at = Some(&self.inner.place.at);
                 return Err(Error::poisoned(at, Arc::clone(cause))); // not everything is synced, and never will be
             }
-            Health::Damaged(_) => return Ok(false), // nothing was written to it
+            Health::Damaged(_) => return Ok(Some(false)), // nothing was written to it
         }
         if !writer.used {
-            return Ok(true);
+            return Ok(Some(true));
         }
         self.inner.finish_work(&mut writer)?;
-        drop(writer);
-        self.inner.sync_all()?;
-        let mut writer = self.inner.writer.lock();
-        if let Some(active) = writer.active() {
-            active
-                .segment
-                .save_index(&self.inner.home.ground, active.len);
-        }
-        // A clean close says that everything ends at its newest point: not where that point found no room.
-        let pointed = self.inner.keep_point(&mut writer);
-        // Nor where it is not known whether the topic is deleted. (If it were, this would not be asked.)
-        Ok(pointed && matches!(writer.health, Health::Sound) && !self.is_gone())
+        Ok(None)
     }
 
     pub(crate) fn progress(&self) -> &Progress {

@@ -20,6 +20,7 @@ use parking_lot::MutexGuard;
 
 use super::manifest::{self, SegmentName, Stored};
 use super::place::Place;
+use super::progress::Waking;
 use super::segments::{Joint, Segments, Slot};
 use super::settings::MAX_SEGMENT_BYTES;
 use super::{Inner, Partition};
@@ -33,6 +34,8 @@ use crate::segment::{Ground, Segment};
 pub(crate) struct Pass<'p> {
     pub(super) inner: &'p Inner,
     _alone: MutexGuard<'p, ()>,
+    /// Dropped after the lock: who is woken runs code of its own, which may want a pass.
+    _woken: Waking<'p>,
 }
 
 /// What a swap did.
@@ -65,6 +68,7 @@ impl Partition {
         let pass = Pass {
             inner: &self.inner,
             _alone: alone,
+            _woken: self.inner.progress.waking(),
         };
         pass.make_ready()?;
         Ok(pass)
@@ -77,6 +81,7 @@ impl Partition {
         Some(Pass {
             inner: &self.inner,
             _alone: alone,
+            _woken: self.inner.progress.waking(),
         })
     }
 
@@ -119,7 +124,6 @@ impl Inner {
 
 impl Pass<'_> {
     pub(super) fn make_ready(&self) -> Result<()> {
-        let _woken = self.inner.progress.waking();
         self.inner.make_ready(&mut self.inner.writer.lock())
     }
 
@@ -263,7 +267,6 @@ impl Pass<'_> {
 
     /// What has failed may be on the medium or not, so nothing more is promised here until recovery.
     fn stop(&self, cause: Error) -> Error {
-        let _woken = self.inner.progress.waking();
         let mut writer = self.inner.writer.lock();
         self.inner.stop(&mut writer, Arc::new(cause))
     }
@@ -356,12 +359,12 @@ fn name_of(segment: &Segment) -> SegmentName {
     (segment.base(), segment.header.generation)
 }
 
-/// One change of the list: no reader sees both, or neither.
+/// One change of the list: no reader sees both, or neither. Those that are replaced stand there one behind the other.
 fn put_in_place(segments: &mut Segments, replaced: &[SegmentName], new: Arc<Segment>) {
-    let is_replaced = |slot: &Arc<Slot>| replaced.contains(&(slot.base, slot.generation));
-    let at = segments.slots.iter().position(is_replaced).unwrap_or(0);
-    segments.slots.retain(|slot| !is_replaced(slot));
-    segments.slots.insert(at, Arc::new(Slot::replacing(new)));
+    let first = |slot: &Arc<Slot>| Some(&(slot.base, slot.generation)) == replaced.first();
+    let at = segments.slots.iter().position(first).unwrap_or(0);
+    let new = Arc::new(Slot::replacing(new));
+    segments.slots.splice(at..at + replaced.len(), [new]);
     segments.changes += 1;
 }
 

@@ -119,7 +119,8 @@ impl Compaction {
         self
     }
 
-    /// Records older than this are compacted however little is dirty. Unlimited unless set.
+    /// Records older than this are compacted however little is dirty; so that they can be, no segment becomes older. A millisecond or
+    /// more; unlimited unless set.
     #[must_use = "the compaction that is returned has the setting"]
     pub fn max_lag(mut self, lag: Duration) -> Self {
         self.max_lag = Some(lag);
@@ -144,6 +145,12 @@ impl Compaction {
                 "min_dirty_ratio",
                 format!("{ratio} is not from 0 to 1"),
             ));
+        }
+        if self
+            .max_lag
+            .is_some_and(|lag| lag < Duration::from_millis(1))
+        {
+            return Err(Error::invalid("max_lag", "must be a millisecond or more"));
         }
         let crossed = self
             .max_lag

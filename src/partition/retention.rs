@@ -98,7 +98,7 @@ impl Partition {
         }
         pass.make_ready()?;
         if going.last {
-            inner.roll_now()?; // 1
+            inner.roll_unwoken()?; // 1
         }
         let going = inner.going(&settings, now)?; // what was appended meanwhile counts
         let allowed = going.by_age.min(most.by_age).max(going.by_size);
@@ -145,7 +145,6 @@ impl Partition {
                 "a compacted topic keeps the latest record of each key, unless it has a retention too",
             ));
         }
-        let pass = self.begin_pass()?;
         let valid = self.offsets();
         if offset > valid.end {
             let requested = Box::new(self.topic_partition().at(offset));
@@ -154,11 +153,12 @@ impl Partition {
         if offset <= valid.start {
             return Ok(());
         }
+        // Before the pass: a sync wakes readers, whose code may want one.
         inner.sync_all()?; // 1
         if offset == valid.end {
             inner.roll_now()?;
         }
-        pass.begin_at(offset.get()).map(|_| ())
+        self.begin_pass()?.begin_at(offset.get()).map(|_| ())
     }
 }
 
@@ -283,9 +283,7 @@ impl Pass<'_> {
         })?;
         inner.change_segments(|segments| {
             segments.log_start = start.max(segments.log_start); // 3
-            segments
-                .slots
-                .retain(|slot| !names.contains(&(slot.base, slot.generation)));
+            segments.slots.drain(..names.len()); // nobody else removes or replaces them
             segments.changes += 1;
         });
         let _ = self.clear_up(); // 4, 5; it is done, whatever becomes of the files: a sync that failed has stopped the partition

@@ -102,6 +102,11 @@ impl Inner {
     /// Ends the present segment and begins the next one, unless the present one is empty.
     pub(crate) fn roll_now(&self) -> Result<()> {
         let _woken = self.progress.waking();
+        self.roll_unwoken()
+    }
+
+    /// As [`roll_now`](Inner::roll_now); who sleeps here is to be woken when nothing is locked.
+    pub(crate) fn roll_unwoken(&self) -> Result<()> {
         let mut writer = self.writer.lock();
         self.make_ready(&mut writer)?;
         self.roll_here(&mut writer)

@@ -56,6 +56,7 @@ impl Plan {
         Plan {
             config: TopicConfig::new()
                 .durability(durability)
+                .segment_age(std::time::Duration::MAX) // later lives have the clock of the machine
                 .index_interval(512),
             segment_bytes: 4096,
             segments,

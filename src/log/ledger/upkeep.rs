@@ -78,8 +78,8 @@ impl Ledger {
     }
 
     fn keep_up(&self, asked_for: bool, report: &mut MaintenanceReport) -> Result<()> {
+        let synced = self.sync(); // wakes readers, whose code may want this
         let mut done = self.upkeep.lock();
-        let synced = self.sync();
         let rolled = synced.and_then(|()| self.roll_if_large());
         let fresh = self.fresh_bytes()?;
         let again = asked_for
