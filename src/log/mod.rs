@@ -88,7 +88,8 @@ impl Log {
 
     /// Opens the log in `dir` to look at it, beside a process that writes it: takes no lock, repairs nothing, writes
     /// nothing. It shows every whole batch that is in the files now, also those that the writer has not made durable yet, and
-    /// does not go on when more is written. The report says that the view may be behind.
+    /// does not go on when more is written. The report says that the view may be behind. When the writer removes or compacts segments
+    /// meanwhile, what was not read of them yet is an error here, though nothing is damaged: open it anew.
     ///
     /// # Errors
     ///

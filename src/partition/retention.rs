@@ -138,6 +138,7 @@ impl Partition {
     pub fn delete_before(&self, offset: Offset) -> Result<()> {
         let inner = &*self.inner;
         inner.check_there()?;
+        inner.home.evidence.held()?;
         let settings = inner.settings();
         if settings.compaction.is_some() && settings.retention.is_unlimited() {
             return Err(Error::invalid(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
 use thalweg::testing::{Call, TestLog};
-use thalweg::{Consumer, Durability, Error, Log, TopicConfig};
+use thalweg::{Consumer, Durability, Error, Log, Offset, Retention, TopicConfig};
 
 use super::{NOW, SECOND, in_time, join, make, settle};
 
@@ -19,8 +19,9 @@ struct Task {
     done: AtomicBool,
 }
 
-const DEEDS: [&str; 7] = [
-    "append", "roll", "read", "join", "commit", "topic", "describe",
+const DEEDS: [&str; 10] = [
+    "append", "roll", "read", "join", "commit", "topic", "describe", "delete", "recover",
+    "maintain",
 ];
 
 impl Task {
@@ -45,6 +46,15 @@ impl Task {
             }
             "commit" => self.other.lock().unwrap().as_mut().unwrap().commit(),
             "topic" => self.log.create_topic("new", TopicConfig::new()).map(drop),
+            "delete" => match topic.partition(0)?.delete_before(Offset::new(1)) {
+                Err(Error::Poisoned { .. }) => Ok(()),
+                deleted => deleted,
+            },
+            "recover" => topic.partition(0)?.recover().map(drop),
+            "maintain" => match self.log.maintain() {
+                Err(Error::Poisoned { .. }) => Ok(()),
+                maintained => maintained.map(drop),
+            },
             _ => self.log.group("g").describe().map(drop),
         }
     }
@@ -62,9 +72,15 @@ impl Wake for Task {
 fn story(level: Durability, wakes: &str, deed: &'static str) {
     let test = TestLog::new();
     let log = test.log();
-    let config = TopicConfig::new().partitions(1).durability(level);
+    let config = TopicConfig::new()
+        .partitions(1)
+        .durability(level)
+        .retention(Retention::new().bytes(1));
     let topic = log.create_topic("t", config).unwrap();
     topic.append(("", "x")).unwrap();
+    if wakes == "failed pass" {
+        topic.partition(0).unwrap().roll().unwrap(); // it has something to remove
+    }
     let mut stranger = log.group("h").subscribe(["t"]).join().unwrap();
     let _ = stranger.poll(NOW).unwrap();
     let (mut consumer, mut second) = (join(&log), join(&log));
@@ -87,6 +103,15 @@ fn story(level: Durability, wakes: &str, deed: &'static str) {
             test.fail_next(Call::Sync, std::io::ErrorKind::Other);
             let _ = topic.append(("", "y"));
             let _ = log.sync();
+        }
+        "failed delete" => {
+            test.fail_next(Call::Sync, std::io::ErrorKind::Other);
+            let deleted = topic.partition(0).unwrap().delete_before(Offset::new(1));
+            assert!(deleted.is_err());
+        }
+        "failed pass" => {
+            test.fail_next(Call::Sync, std::io::ErrorKind::Other);
+            assert!(log.maintain().is_err());
         }
         "topic" => drop(make(&log, "u", 1, 0)),
         "join" => drop(join(&log)),
@@ -126,6 +151,19 @@ fn f107_a_task_that_an_append_wakes_may_run_at_once() {
         for deed in DEEDS {
             let what = format!("{deed} when woken by an append at {level:?}");
             in_time(&what, move || story(level, "append", deed));
+        }
+    }
+}
+
+/// Nothing is locked when it is told: neither the partition's pass over its segments nor the upkeep.
+#[test]
+fn f107_a_task_that_a_failed_delete_or_pass_wakes_may_run_at_once() {
+    for level in LEVELS {
+        for wakes in ["failed delete", "failed pass"] {
+            for deed in DEEDS {
+                let what = format!("{deed} when woken by a {wakes} at {level:?}");
+                in_time(&what, move || story(level, wakes, deed));
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ fn b67_records_without_a_key_from_before_the_topic_was_compacted_are_kept() {
         bench.settings.compaction = Some(Compaction::new());
         let (partition, report) = bench.open();
         assert!(report.is_empty(), "{report:?}");
-        let now = Timestamp::from_millis(1_700_000_000_000);
+        let now = partition.inner.home.clock.now();
         compact(&partition, memory, now);
         let is_last = |n: u64| n + 50 >= 120 || keyless(n + 50) && n + 100 >= 120;
         let left: Vec<u64> = (0..120).filter(|&n| keyless(n) || is_last(n)).collect();
