@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
 use thalweg::testing::{Call, TestLog};
-use thalweg::{Consumer, Durability, Error, Log, Offset, Retention, TopicConfig};
+use thalweg::{
+    Consumer, Durability, Error, Log, Offset, Record, Retention, Timestamp, TopicConfig,
+};
 
 use super::{NOW, SECOND, in_time, join, make, settle};
 
@@ -75,12 +77,14 @@ fn story(level: Durability, wakes: &str, deed: &'static str) {
     let config = TopicConfig::new()
         .partitions(1)
         .durability(level)
-        .retention(Retention::new().bytes(1));
+        .retention(Retention::new().age(3600 * SECOND));
     let topic = log.create_topic("t", config).unwrap();
-    topic.append(("", "x")).unwrap();
-    if wakes == "failed pass" {
-        topic.partition(0).unwrap().roll().unwrap(); // it has something to remove
-    }
+    let first = Record::new("", "x");
+    let first = match wakes {
+        "failed pass" => first.at(Timestamp::from_millis(0)), // too old: the last segment is to end, and go
+        _ => first,
+    };
+    topic.append(first).unwrap();
     let mut stranger = log.group("h").subscribe(["t"]).join().unwrap();
     let _ = stranger.poll(NOW).unwrap();
     let (mut consumer, mut second) = (join(&log), join(&log));
