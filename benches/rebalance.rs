@@ -24,7 +24,8 @@ fn main() {
     if !names.iter().any(|name| run.wants(name)) {
         return;
     }
-    let (members, partitions) = (run.size(MEMBERS), run.size(PARTITIONS) as u32);
+    let members = run.size(MEMBERS).max(3); // one leaves, one joins
+    let partitions = run.size(PARTITIONS) as u32;
     let log = Log::in_memory();
     let config = TopicConfig::new()
         .partitions(partitions)
