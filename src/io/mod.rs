@@ -13,6 +13,7 @@ pub(crate) mod disk;
 #[cfg(unix)]
 pub(crate) mod map;
 pub(crate) mod memory;
+mod syncing;
 
 #[cfg(test)]
 mod conformance;
@@ -22,6 +23,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+pub(crate) use self::syncing::Syncing;
 
 /// How [`Storage::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,8 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
     /// `sync_data` on each of them, several at a time where that helps; one result per file, in order.
     fn sync_many(&self, files: &[Arc<dyn File>]) -> Vec<io::Result<()>>;
+    /// Begins `sync_data`, which goes on while the caller does something else, where that helps.
+    fn sync_behind(&self, file: &Arc<dyn File>) -> Syncing;
     /// What is the same until the machine restarts; `None` where it cannot be told.
     fn boot_id(&self) -> Option<u128>;
     /// Identity of the file at `path`.

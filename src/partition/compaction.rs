@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::newest::{Newest, Noted};
+use super::newest::Newest;
 use super::pass::{Pass, file_len, runs};
 use super::policy::{Compaction, RetentionTime};
 use super::settings::Settings;
@@ -221,7 +221,7 @@ struct Round<'r> {
 /// What step 1 found out about a segment.
 #[derive(Clone, Copy, Default)]
 struct Trait {
-    /// How many of its records were superseded.
+    /// How many of its records were superseded; while they are collected, how many were told of.
     superseded: u64,
     /// Something in it is to be told when it may go, or may go now.
     news: bool,
@@ -265,7 +265,7 @@ impl<'r> Round<'r> {
             sealed,
             traits: vec![Trait::default(); sealed.len()],
             judge: Judge {
-                newest: Newest::new(records, plan.memory, seed),
+                newest: Newest::new(records, plan.memory, seed, from),
                 from,
                 to: sealed.last().map_or(from, |last| end_of(last)).max(from),
                 keyed: true,
@@ -282,7 +282,8 @@ impl<'r> Round<'r> {
             round.collect_from(at)?;
         }
         let last = sealed.len().saturating_sub(1);
-        round.judge.take_in(sealed, &mut round.traits);
+        let all = round.judge.newest.take_in();
+        debug_assert!(all, "what has no room is said at once");
         round.done.more |= sealed
             .get(last)
             .is_some_and(|last| round.judge.to < end_of(last));
@@ -290,31 +291,22 @@ impl<'r> Round<'r> {
     }
 
     fn collect_from(&mut self, at: usize) -> Result<()> {
-        let Round {
-            pass,
-            sealed,
-            traits,
-            judge,
-            done,
-            ..
-        } = self;
-        let segment = &sealed[at];
+        let (segment, found, judge) = (&self.sealed[at], &mut self.traits[at], &mut self.judge);
         if segment.base() >= judge.to {
             return Ok(());
         }
-        pass.go_on()?;
+        self.pass.go_on()?;
         // A round has ended within it.
-        traits[at].news |= segment.base() < judge.from;
-        done.read += file_len(segment);
-        let ground = &pass.inner.home.ground;
+        found.news |= segment.base() < judge.from;
+        self.done.read += file_len(segment);
         let from = judge.from;
         each_record(
-            ground,
+            &self.pass.inner.home.ground,
             segment,
             |next| next.max(from),
             |record| {
-                judge.collect(&record, sealed, traits);
-                traits[at].news |= judge.is_news(&record);
+                found.superseded += u64::from(judge.collect(&record));
+                found.news |= judge.is_news(&record);
             },
         )
     }
@@ -349,6 +341,7 @@ impl<'r> Round<'r> {
 
     /// Steps 2 and 3.
     fn rewrite(&mut self) -> Result<()> {
+        self.count_newest();
         for run in self.runs() {
             if run.len() == 1 && self.traits[run.start].is_as_it_should_be() {
                 continue;
@@ -380,6 +373,15 @@ impl<'r> Round<'r> {
         })
     }
 
+    /// Of what was told of, the newest were not superseded.
+    fn count_newest(&mut self) {
+        let bases: Vec<u64> = self.sealed.iter().map(|segment| segment.base()).collect();
+        for offset in self.judge.newest.offsets() {
+            let at = bases.partition_point(|&base| base <= offset) - 1;
+            self.traits[at].superseded -= 1;
+        }
+    }
+
     /// What becomes one segment each, up to where this round goes. What will be small is put together with its neighbours, so that no
     /// pile of files is left that hold next to nothing.
     fn runs(&self) -> Vec<Range<usize>> {
@@ -404,25 +406,20 @@ impl Trait {
 }
 
 impl Judge {
-    /// Tells of a record, in order.
-    fn collect(&mut self, record: &Candidate<'_>, sealed: &[Arc<Segment>], traits: &mut [Trait]) {
+    /// Tells of a record, in order. Was it taken in?
+    fn collect(&mut self, record: &Candidate<'_>) -> bool {
         if !(self.from..self.to).contains(&record.offset) {
-            return;
+            return false;
         }
-        match record.key {
-            None => self.keyed = false,
-            Some(key) => {
-                let to = &mut self.to;
-                let said = |noted| note(noted, to, sealed, traits);
-                self.newest.note(key, record.offset, said);
-            }
+        let Some(key) = record.key else {
+            self.keyed = false;
+            return false;
+        };
+        let room = self.newest.note(key, record.offset);
+        if !room {
+            self.to = record.offset; // where the round ends
         }
-    }
-
-    /// All that was told is taken in.
-    fn take_in(&mut self, sealed: &[Arc<Segment>], traits: &mut [Trait]) {
-        let to = &mut self.to;
-        self.newest.take_in(|noted| note(noted, to, sealed, traits));
+        room
     }
 
     /// Does the record say something that its batch is to be told, or that it may go?
@@ -438,17 +435,6 @@ impl Judge {
 
     fn stays_until(&mut self, horizon: i64) {
         self.earliest = Some(self.earliest.map_or(horizon, |known| known.min(horizon)));
-    }
-}
-
-/// A record was superseded, which is noted of its segment; or there was no room for one, where the round ends.
-fn note(noted: Noted, to: &mut u64, sealed: &[Arc<Segment>], traits: &mut [Trait]) {
-    match noted {
-        Noted::After(superseded) => {
-            let at = sealed.partition_point(|segment| segment.base() <= superseded) - 1;
-            traits[at].superseded += 1;
-        }
-        Noted::Full(offset) => *to = offset,
     }
 }
 

@@ -27,6 +27,8 @@ use super::{Inner, Partition};
 use crate::error::{Error, Result};
 use crate::format::footer::FOOTER_LEN;
 use crate::format::segment::SEGMENT_HEADER_LEN;
+use crate::segment::handle::Handles;
+use crate::segment::pace::Pace;
 use crate::segment::rewrite::{self, Birth, Keeper, Making, Packing, Rewrite};
 use crate::segment::{Ground, Segment};
 
@@ -163,12 +165,15 @@ impl Pass<'_> {
         let live = name_of(&new);
         let replaced: Vec<SegmentName> = run.iter().map(|segment| name_of(segment)).collect();
         self.commit(&replaced, live)?; // 2
-        let after = file_len(&new);
+        let (before, after) = (run.iter().map(|of| file_len(of)).sum(), file_len(&new));
         inner.change_segments(|segments| put_in_place(segments, &replaced, new)); // 3
-        self.clear_up()?; // 4, 5
+        for old in run {
+            Handles::close(&old.handle);
+        }
+        self.clear_up(before)?; // 4, 5
         Ok(Swapped {
             segments: replaced.len() as u64,
-            before: run.iter().map(|segment| file_len(segment)).sum(),
+            before,
             after,
         })
     }
@@ -202,6 +207,7 @@ impl Pass<'_> {
             timestamps: settings.timestamps,
             index_interval: settings.index_interval,
             packing,
+            hurry: &|| self.is_wanted(),
         };
         let mut new = Rewrite::create(&making, rewrite::header_for(run, &birth))?;
         for segment in run {
@@ -277,34 +283,38 @@ impl Pass<'_> {
         let making = stored.making.take();
         stored.debris.extend(making);
         drop(stored);
-        let _ = self.remove_debris(); // the next swap names what is left, and removes it
+        let _ = self.remove_debris(0); // the next swap names what is left, and removes it
     }
 
-    /// Steps 4 and 5 of what is decided. What cannot be removed now is so later: by maintenance, the next pass, or the next opening.
-    pub(super) fn clear_up(&self) -> Result<()> {
-        match self.remove_debris() {
+    /// Steps 4 and 5 of what is decided, about so many bytes. What cannot be removed now is so later: by maintenance, the next pass, or the next opening.
+    pub(super) fn clear_up(&self, bytes: u64) -> Result<()> {
+        match self.remove_debris(bytes) {
             Err(e @ Error::Poisoned { .. }) => Err(e),
             _ => Ok(()),
         }
     }
 
-    /// Steps 4 and 5.
+    /// Steps 4 and 5, of about so many bytes.
     ///
     /// # Errors
     ///
     /// The first file that could not be removed.
-    pub(super) fn remove_debris(&self) -> Result<()> {
+    pub(super) fn remove_debris(&self, bytes: u64) -> Result<()> {
         let inner = self.inner;
         let (ground, place) = (&inner.home.ground, &inner.place);
         inner.home.evidence.held()?;
         let debris = inner.manifest.lock().debris.clone();
         let (mut gone, mut result) = (Vec::<SegmentName>::new(), Ok(()));
+        let each = bytes / (debris.len() as u64).max(1);
+        let hurry = || self.is_wanted();
+        let mut pace = Pace::new(ground, &hurry);
         for (base, generation) in debris {
             let path = Slot::named(place, base, generation).path;
             match rewrite::remove(ground, &path) {
                 Ok(()) => gone.push((base, generation)),
                 Err(e) => result = result.and(Err(Error::io("remove", &path, e))),
             }
+            pace.removed(each);
         }
         ground
             .handles

@@ -74,7 +74,7 @@ impl Partition {
         if inner.manifest.lock().debris.is_empty() {
             return Ok(());
         }
-        pass.remove_debris()
+        pass.remove_debris(0)
     }
 
     /// Lets go of what the topic's [`Retention`](crate::Retention) does not ask to keep. A partition that refuses appends keeps
@@ -270,7 +270,7 @@ impl Pass<'_> {
             .collect();
         if planted!(UNLINKED_BEFORE_MANIFEST) {
             inner.manifest.lock().debris.extend(&names);
-            let _ = self.clear_up();
+            let _ = self.clear_up(0);
         }
         self.change_manifest(|stored, ground, place| {
             let log_start = start.max(stored.manifest.log_start);
@@ -287,7 +287,8 @@ impl Pass<'_> {
             segments.slots.drain(..names.len()); // nobody else removes or replaces them
             segments.changes += 1;
         });
-        let _ = self.clear_up(); // 4, 5; it is done, whatever becomes of the files: a sync that failed has stopped the partition
+        drop(segments); // and with it their files, unless somebody reads them
+        let _ = self.clear_up(trimmed.bytes); // 4, 5; it is done, whatever becomes of the files: a sync that failed has stopped the partition
         Ok(trimmed)
     }
 }

@@ -204,6 +204,7 @@ impl Inner {
             return Ok(());
         };
         self.home.evidence.held()?;
+        self.home.ground.syncs.begin();
         let mut result = pending.file.sync_data();
         if result.is_err() && planted!(FAILED_SYNC_RETRIED) {
             result = pending.file.sync_data();
@@ -218,6 +219,7 @@ impl Inner {
             Arc::new(Error::failed_sync(path, source))
         });
         self.gate.call_returned(failed.clone());
+        self.home.ground.syncs.end();
         if let Some(cause) = failed {
             let mut writer = self.writer.lock();
             if writer.life == pending.mark.life {
@@ -398,11 +400,13 @@ impl Partition {
         }
         if let Some((first, ..)) = begun.first() {
             first.home.evidence.held()?;
+            let ground = &first.home.ground;
             let files: Vec<_> = begun
                 .iter()
                 .map(|(.., pending)| Arc::clone(&pending.file))
+                .inspect(|_| ground.syncs.begin())
                 .collect();
-            let synced = first.home.ground.storage.sync_many(&files);
+            let synced = ground.storage.sync_many(&files);
             for ((inner, turn, pending), synced) in begun.into_iter().zip(synced) {
                 let synced = inner.end_sync(&pending, synced);
                 result = result.and(inner.unless_deleted(synced));

@@ -90,6 +90,11 @@ impl Handles {
         self.shrink(self.cap);
     }
 
+    /// Closes a file that will be removed: as long as it is open its bytes stay on the disk.
+    pub(crate) fn close(handle: &Handle) {
+        drop(handle.slot.lock().take());
+    }
+
     fn shrink(&self, keep: usize) {
         let mut closed = Vec::new(); // files are closed after the lock is released
         let mut open = self.open.lock();

@@ -20,6 +20,7 @@ pub(crate) mod handle;
 pub(crate) mod index;
 mod latest;
 mod locate;
+pub(crate) mod pace;
 pub(crate) mod read;
 pub(crate) mod rewrite;
 pub(crate) mod scan;
@@ -44,6 +45,7 @@ use crate::offset::TopicPartition;
 use guess::Luck;
 use handle::{Handle, Handles};
 use index::Index;
+use pace::Syncs;
 
 /// How records are read back from sealed segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,7 @@ pub(crate) struct Ground {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) handles: Handles,
     pub(crate) read_mode: ReadMode,
+    pub(crate) syncs: Syncs,
 }
 
 impl Ground {
@@ -70,6 +73,7 @@ impl Ground {
             handles: Handles::new(Arc::clone(&storage), open_files),
             storage,
             read_mode,
+            syncs: Syncs::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::active::seal_of;
+use super::pace::Pace;
 use super::whole::{Candidate, Sound, each_batch, is_more};
 use super::{Ground, Segment, scan};
 use crate::entry::TimestampType;
@@ -26,7 +27,7 @@ use crate::format::footer::Footer;
 use crate::format::names;
 use crate::format::segment::{SEGMENT_HEADER_LEN, SegmentHeader};
 use crate::format::wire::Seed;
-use crate::io::{File, OpenMode, write_full};
+use crate::io::{File, OpenMode, Syncing, write_full};
 use crate::offset::TopicPartition;
 
 /// Who knows which records are wanted any more.
@@ -65,8 +66,6 @@ pub(crate) enum Packing {
 const PACK_BYTES: usize = 64 << 10;
 /// The new file is written in pieces of about this size.
 const PIECE: usize = 256 << 10;
-/// It is synced each time so much was written: who syncs something else meanwhile does not wait for all of it at once.
-const SYNC_EVERY: u64 = 4 << 20;
 
 /// What is the same for every file that a partition's segments are rewritten to.
 pub(crate) struct Making<'a> {
@@ -76,6 +75,8 @@ pub(crate) struct Making<'a> {
     pub(crate) timestamps: TimestampType,
     pub(crate) index_interval: u32,
     pub(crate) packing: Packing,
+    /// Does somebody wait for the end?
+    pub(crate) hurry: &'a dyn Fn() -> bool,
 }
 
 /// What is new in the header of a rewritten file.
@@ -120,8 +121,10 @@ pub(crate) struct Rewrite<'a> {
     /// Bytes that are not written yet; they begin at `written`.
     piece: Vec<u8>,
     written: u64,
-    /// Of these, what was synced on the way.
-    synced: u64,
+    /// It is synced step by step, so that who syncs something else meanwhile does not wait for all of it at once.
+    pace: Pace<'a>,
+    /// The last of these syncs, which may not have ended.
+    syncing: Option<Syncing>,
     accumulator: Running,
     indexed_at: Option<u64>,
     encoder: Encoder,
@@ -154,7 +157,8 @@ impl<'a> Rewrite<'a> {
             file,
             piece,
             written: 0,
-            synced: 0,
+            pace: Pace::new(making.ground, making.hurry),
+            syncing: None,
             accumulator: Running::from(Accumulator::default()),
             indexed_at: None,
             encoder: Encoder::default(),
@@ -358,15 +362,20 @@ impl<'a> Rewrite<'a> {
     fn write(&mut self) -> Result<()> {
         write_full(&*self.file, &self.piece, self.written)
             .map_err(|e| Error::io("write", self.segment.path(), e))?;
-        self.written += self.piece.len() as u64;
+        let wrote = self.piece.len() as u64;
+        self.written += wrote;
         self.piece.clear();
-        if self.written - self.synced >= SYNC_EVERY {
-            self.synced = self.written;
-            let path = self.segment.path();
-            let synced = self.file.sync_data();
-            synced.map_err(|e| Error::failed_sync(path, e))?;
+        if self.pace.wrote(wrote) {
+            self.end_sync()?;
+            self.pace.pause();
+            self.syncing = Some(self.making.ground.storage.sync_behind(&self.file));
         }
         Ok(())
+    }
+
+    fn end_sync(&mut self) -> Result<()> {
+        let synced = self.syncing.take().map_or(Ok(()), Syncing::wait);
+        synced.map_err(|e| Error::failed_sync(self.segment.path(), e))
     }
 
     /// Ends the file, which takes the place of `run`, and syncs it. (Its name is not durable before its directory is synced.)
@@ -385,6 +394,7 @@ impl<'a> Rewrite<'a> {
         let salt = self.segment.header.salt;
         self.piece.extend_from_slice(&footer.encode(salt));
         self.write()?;
+        self.end_sync()?;
         let path = self.segment.path();
         self.file
             .sync_all()

@@ -55,11 +55,16 @@ impl<'f> Stream<'f> {
         let need = need.min(left);
         let held = self.held(position);
         if held.as_ref().is_none_or(|held| held.len() < need) {
+            let held = held.unwrap_or(0..0);
+            let known = held.len();
+            self.buffer.copy_within(held, 0);
             self.buffer.resize(need.max(self.window).min(left), 0);
             self.window = (2 * self.window).min(WINDOW);
             self.start = position;
-            let read = read_full(self.file, &mut self.buffer, position)?;
-            self.buffer.truncate(read);
+            let rest = &mut self.buffer[known..];
+            let read = read_full(self.file, rest, position + known as u64);
+            self.buffer.truncate(known + *read.as_ref().unwrap_or(&0));
+            read?;
         }
         let held = self.held(position).unwrap_or(0..0);
         Ok(&self.buffer[held])

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use crate::io::{File, Mapping, map, retried};
+use crate::io::{File, Mapping, Syncing, map, retried};
 
 /// One `write` of Linux moves at most this much; asking for more only hides that a write is never one.
 const MOST_PER_WRITE: usize = 0x7fff_f000;
@@ -45,6 +45,16 @@ impl File for DiskFile {
 
     fn map(&self, len: u64) -> io::Result<Mapping> {
         map::map(&self.0, len)
+    }
+}
+
+/// Syncs a file on a thread of its own. Where none can be had, it is done when this returns.
+pub(super) fn sync_behind(file: &Arc<dyn File>) -> Syncing {
+    let theirs = Arc::clone(file);
+    let thread = std::thread::Builder::new().name("thalweg-sync".into());
+    match thread.spawn(move || theirs.sync_data()) {
+        Ok(thread) => Syncing::by(thread),
+        Err(_) => Syncing::done(file.sync_data()),
     }
 }
 

@@ -14,7 +14,8 @@ use std::time::UNIX_EPOCH;
 use self::file::{DiskFile, sync_side_by_side};
 use self::lock::DiskLock;
 use super::{
-    DirEntry, File, Identity, Kind, Lock, LockState, OpenMode, Storage, create_dirs, retried,
+    DirEntry, File, Identity, Kind, Lock, LockState, OpenMode, Storage, Syncing, create_dirs,
+    retried,
 };
 
 /// How often a lock file may be replaced under our feet before we call it taken.
@@ -77,6 +78,10 @@ impl Storage for Disk {
 
     fn sync_many(&self, files: &[Arc<dyn File>]) -> Vec<io::Result<()>> {
         sync_side_by_side(files)
+    }
+
+    fn sync_behind(&self, file: &Arc<dyn File>) -> Syncing {
+        file::sync_behind(file)
     }
 
     fn boot_id(&self) -> Option<u128> {

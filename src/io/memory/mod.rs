@@ -41,7 +41,9 @@ pub(crate) use self::crash::Setting;
 use self::handle::{MemoryFile, MemoryLock};
 use self::state::State;
 use self::tree::{Change, Inode, Node, Tree};
-use super::{DirEntry, File, Identity, Kind, Lock, OpenMode, Storage, create_dirs, retried};
+use super::{
+    DirEntry, File, Identity, Kind, Lock, OpenMode, Storage, Syncing, create_dirs, retried,
+};
 
 /// A kind of call to the simulated disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -247,6 +249,10 @@ impl Storage for Memory {
 
     fn sync_many(&self, files: &[Arc<dyn File>]) -> Vec<io::Result<()>> {
         files.iter().map(|file| file.sync_data()).collect()
+    }
+
+    fn sync_behind(&self, file: &Arc<dyn File>) -> Syncing {
+        Syncing::done(file.sync_data()) // in the order of the calls, so that a simulation repeats itself
     }
 
     fn boot_id(&self) -> Option<u128> {
