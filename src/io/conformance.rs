@@ -105,6 +105,7 @@ on_every_storage![
     a_dropped_lock_can_be_taken_again,
     a_lock_whose_file_is_gone_or_replaced_is_lost,
     syncs_succeed,
+    a_sync_behind_ends_when_it_is_waited_for_or_dropped,
     many_files_are_synced_in_one_call,
     identity_stays_with_the_file_and_a_copy_has_another,
     a_map_shows_what_a_read_does,
@@ -336,6 +337,15 @@ fn syncs_succeed(stage: &Stage) {
     file.sync_data().unwrap();
     file.sync_all().unwrap();
     stage.storage.sync_dir(&stage.root).unwrap();
+}
+
+fn a_sync_behind_ends_when_it_is_waited_for_or_dropped(stage: &Stage) {
+    let file = stage.make("f", b"x");
+    stage.storage.sync_behind(&file).wait().unwrap();
+    let syncing = stage.storage.sync_behind(&file);
+    write_full(&*file, b"yz", 0).unwrap();
+    drop(syncing);
+    assert_eq!(stage.bytes("f"), b"yz");
 }
 
 fn many_files_are_synced_in_one_call(stage: &Stage) {

@@ -98,6 +98,7 @@ impl Partition {
 impl Inner {
     pub(super) fn lock_pass(&self) -> MutexGuard<'_, ()> {
         self.pass_wanted.fetch_add(1, Ordering::Relaxed); // a hint to who has it, no more
+        self.home.ground.syncs.hurry();
         let alone = self.pass.lock();
         self.pass_wanted.fetch_sub(1, Ordering::Relaxed);
         alone

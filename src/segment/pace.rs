@@ -1,8 +1,9 @@
 //! Work in the background gives way to those who wait for the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::Ground;
 
@@ -11,6 +12,9 @@ use super::Ground;
 pub(crate) struct Syncs {
     begun: AtomicU64,
     ended: AtomicU64,
+    /// Who pauses waits here.
+    pauses: Mutex<()>,
+    over: Condvar,
 }
 
 impl Syncs {
@@ -20,6 +24,12 @@ impl Syncs {
 
     pub(crate) fn end(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends the pauses of those who are in a hurry now.
+    pub(crate) fn hurry(&self) {
+        drop(self.pauses.lock()); // who has just looked waits by now
+        self.over.notify_all();
     }
 
     fn ended(&self) -> u64 {
@@ -78,8 +88,11 @@ impl<'g> Pace<'g> {
     pub(crate) fn pause(&mut self) {
         self.spent = 0;
         let syncs = &self.ground.syncs;
-        if syncs.went_on(self.others) && !(self.hurry)() {
-            thread::sleep(PAUSE);
+        if syncs.went_on(self.others) {
+            let mut pauses = syncs.pauses.lock();
+            if !(self.hurry)() {
+                syncs.over.wait_for(&mut pauses, PAUSE);
+            }
             self.others = syncs.ended();
         }
     }

@@ -141,6 +141,45 @@ fn f24_a_sync_of_a_round_that_fails_loses_nothing_and_the_partition_can_be_recov
     assert!(runs > 30, "{runs}");
 }
 
+/// A file that is larger than what is synced at once: the syncs on the way, too.
+#[test]
+fn f24_a_sync_on_the_way_that_fails_takes_the_new_file_away_and_keeps_the_old() {
+    let fault = |skip| Fault::sync(DiskCall::SyncData, FailedSync::Keep, DiskError::Io).after(skip);
+    let mut on_the_way = 0;
+    for skip in 0.. {
+        let mut world = World::with(TopicConfig::new().compacted(eager()), Opening::default());
+        let value = "v".repeat(900 << 10);
+        for key in (0..12).chain(0..1) {
+            world.put(&key.to_string(), Some(&value));
+        }
+        world.roll();
+        let before = world.segments();
+        let struck = world.disk.struck();
+        world.disk.fail(fault(skip));
+        let done = world.topic().compact();
+        world.disk.heal();
+        if world.disk.struck() == struck {
+            break;
+        }
+        if world.partition().append(("after", "v")).is_ok() {
+            assert!(matches!(done, Err(Error::Io { .. })), "{skip}: {done:?}");
+            assert_eq!(world.segments(), before, "{skip}");
+            assert_tidy(&world.disk, before.len(), "struck");
+            assert_eq!(world.compact().segments_compacted, 1, "{skip}");
+            on_the_way += 1;
+        } else {
+            world.partition().recover().expect("a disk that is well"); // it was the manifest's
+            world.compact();
+        }
+        let keys = world.partition().entries(..);
+        let keys = keys.map(|entry| entry.unwrap().key().unwrap().to_vec());
+        let left: Vec<_> = keys.filter(|key| key != b"after").collect();
+        assert_eq!(left.len(), 12, "{skip}");
+        assert_eq!(left.last().unwrap(), b"0", "{skip}");
+    }
+    assert_eq!(on_the_way, 2);
+}
+
 #[test]
 fn f26_a_write_of_a_round_that_is_cut_short_is_finished_or_leaves_nothing() {
     for short in [Short::Bytes(1), Short::Half, Short::PageEdge] {
