@@ -114,7 +114,7 @@
 //!   there is.
 //!
 //! A partition is compacted when more than half of its bytes (before the last segment) are new since the last time, or what
-//! [`min_dirty_ratio`] says; those with most to do come first. The keys that are new are held in memory, 32 bytes each and 64 MiB at most
+//! [`min_dirty_ratio`] says; those with most to do come first. The keys that are new are held in memory, some 22 bytes each and 64 MiB at most
 //! ([`compaction_memory`]): where there are more, it takes more rounds, not more memory.
 //!
 //! With a retention too, segments go by age and size whatever they hold: the latest values that nobody has renewed go with them.
@@ -124,6 +124,10 @@
 //! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it. Or the host: with
 //! [`Maintenance::Manual`], which is how a log in memory and a [`TestLog`] are, [`Log::maintain`] does one pass, and says what it did and whether there
 //! is more. Appends and polls wait for neither. [`Topic::compact`] compacts one topic now.
+//!
+//! A disk that writes for compaction has no time for others. So a pass writes and removes in steps (of 4 MiB, or of a large segment), and pauses
+//! after each, 75 ms, as long as somebody appends to the log and waits for the sync: about one in a hundred of these appends meets a step, and waits
+//! for it. While nobody does, there are no pauses.
 //!
 //! What cannot be read is never taken for "not there": a pass that meets damage leaves that partition as it is, says so, and goes on with the
 //! others.
