@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use common::Dice;
 use thalweg::{
-    Compaction, Consumer, Durability, Log, Maintenance, ReadMode, Retention, Topic, TopicConfig,
-    TopicPartition,
+    Compaction, Consumer, Durability, Log, Maintenance, Offset, ReadMode, Retention, Topic,
+    TopicConfig, TopicPartition,
 };
 
 const PARTITIONS: u32 = 4;
@@ -161,14 +161,17 @@ fn follow(run: &Run, mut reader: Consumer, slow: bool) {
 /// Reads the state from the beginning, again and again: what was there when it began is there, or newer, and no version comes back.
 fn look_up(run: &Run) {
     while !run.stop.load(Ordering::Relaxed) {
-        let at_least: Vec<u64> = read_all(&run.versions);
-        let found = table(&run.state);
-        for (key, at_least) in at_least.iter().enumerate() {
-            let found = found.get(&(key as u64)).copied().unwrap_or(0);
-            assert!(
-                found >= *at_least,
-                "{key}: {found}, and {at_least} was there"
-            );
+        let at_least = read_all(&run.versions);
+        let mut table = Table::default();
+        // What is newer than the end of one reading may have made a record go that the reading had not reached: the next one finds it, or what
+        // is newer still.
+        for reading in 0.. {
+            table.read_on(&run.state);
+            let Some((key, found)) = table.lacks(&at_least) else {
+                break;
+            };
+            let known = at_least[key];
+            assert!(reading < 100, "{key}: {found}, and {known} was there");
         }
     }
 }
@@ -179,21 +182,36 @@ fn read_all(versions: &[AtomicU64]) -> Vec<u64> {
 }
 
 /// The latest version of each key.
-fn table(state: &Topic) -> HashMap<u64, u64> {
-    let mut table = HashMap::new();
-    for partition in state.partitions() {
-        let mut last = None;
-        for entry in partition.entries(..) {
-            let entry = entry.unwrap();
-            assert!(last < Some(entry.offset()), "{last:?}, {}", entry.offset());
-            last = Some(entry.offset());
-            let key: u64 = entry.key_str().unwrap().parse().unwrap();
-            let version: u64 = entry.value_str().unwrap().parse().unwrap();
-            let before = table.insert(key, version);
-            assert!(before < Some(version), "{key}: {version} behind {before:?}");
+#[derive(Default)]
+struct Table {
+    versions: HashMap<u64, u64>,
+    /// What comes next, by partition.
+    next: HashMap<TopicPartition, Offset>,
+}
+
+impl Table {
+    fn read_on(&mut self, state: &Topic) {
+        for partition in state.partitions() {
+            let at = partition.topic_partition().clone();
+            let next = self.next.entry(at).or_insert(Offset::ZERO);
+            for entry in partition.entries(*next..) {
+                let entry = entry.unwrap();
+                assert!(entry.offset() >= *next, "{next}, {}", entry.offset());
+                *next = entry.offset().next();
+                let key: u64 = entry.key_str().unwrap().parse().unwrap();
+                let version: u64 = entry.value_str().unwrap().parse().unwrap();
+                let before = self.versions.insert(key, version);
+                assert!(before < Some(version), "{key}: {version} behind {before:?}");
+            }
         }
     }
-    table
+
+    /// The first key of which it has none of these versions or newer ones, and the one that it has.
+    fn lacks(&self, at_least: &[u64]) -> Option<(usize, u64)> {
+        let found = |key: usize| self.versions.get(&(key as u64)).copied().unwrap_or(0);
+        let lacking = (0..at_least.len()).find(|&key| found(key) < at_least[key]);
+        lacking.map(|key| (key, found(key)))
+    }
 }
 
 /// What the process has: KiB of memory of its own, open files, maps.
@@ -236,9 +254,10 @@ fn finish(run: &Run, dir: &Path) {
     let versions = read_all(&run.versions);
     while run.log.maintain().unwrap().more {}
     run.state.compact().unwrap();
-    let table = table(&run.state);
+    let mut table = Table::default();
+    table.read_on(&run.state);
     for (key, version) in versions.into_iter().enumerate() {
-        let found = table.get(&(key as u64)).copied().unwrap_or(0);
+        let found = table.versions.get(&(key as u64)).copied().unwrap_or(0);
         assert_eq!(found, version, "{key}");
     }
     for (path, bytes) in partitions_below(dir) {

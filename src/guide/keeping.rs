@@ -110,6 +110,8 @@
 //!   the beginning within that time learns of it. Then it goes too. Whoever takes longer from the beginning to the end may keep keys that were deleted.
 //! * At every moment the latest record of each key is there, and so after a crash at any step: the new file takes the place of the
 //!   old ones in one step. A reader sees each offset once at most, and goes on in the new file where it stood in the old one.
+//! * "Latest" is at the end of the log, not where a reader is told to stop: of a key that is appended again while you read, what you had not reached
+//!   yet may go. A table is complete when you have read on to the end.
 //! * [`min_lag`] keeps what is young as it is, for readers who want every change for so long. [`max_lag`] compacts what is older, however little
 //!   there is.
 //!

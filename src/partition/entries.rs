@@ -13,8 +13,11 @@ use crate::offset::Offset;
 use crate::segment::chunk::Chunk;
 use crate::segment::read::WINDOW;
 
-/// Entries of one partition, in offset order; `rev()` or `next_back` read from the end. A snapshot: it ends at the end that was
-/// visible when it was made.
+/// Entries of one partition, in offset order; `rev()` or `next_back` read from the end. It ends at the end that was visible when it was
+/// made.
+///
+/// Meanwhile a compacted topic may be compacted: of a key that is appended again behind that end, an older record than the latest before the end
+/// may be what is found, or none. Who needs the latest of each key reads on from the end, as a consumer does.
 ///
 /// Damage is one `Err` for the range that cannot be read; the next call goes on behind it (or before it, backwards).
 #[must_use = "nothing is read before it is iterated"]
