@@ -57,7 +57,7 @@
 //! | know how far a group is behind | [`ConsumerGroup::lag`], [`ConsumerGroup::committed`] |
 //! | read once more | [`Consumer::seek`] back after a poll, [`Consumer::seek_to_committed`]; a group that nobody reads: [`ConsumerGroup::reset`] |
 //! | read nothing of a partition for a while | [`Consumer::pause`] |
-//! | list, describe, move and delete groups | [`Log::groups`], [`ConsumerGroup::describe`], [`ConsumerGroup::set_positions`], [`Log::delete_group`] |
+//! | list, describe, move and delete groups | [`Log::groups`], [`ConsumerGroup::describe`], [`ConsumerGroup::set_positions`], [`Log::delete_group`]; let go of those that nobody uses: [`LogBuilder::offsets_retention`] |
 //! | be done with records for good, whatever happens to the machine | [`Consumer::commit_durable`] |
 //! | do without the log's thread | [`Maintenance::Manual`], [`Log::maintain`] |
 //! | look at records without a group | [`Partition::entries`], [`Partition::get`], [`Partition::offset_for_time`] |
@@ -92,8 +92,7 @@
 //!
 //! # Not there yet
 //!
-//! A damaged partition can be read and not be repaired. Of committed offsets only the latest of each group and partition is kept, and that
-//! never expires. There are no producers with batching and no transactions.
+//! A damaged partition can be read and not be repaired. There are no producers with batching and no transactions.
 //!
 //! # Features
 //!

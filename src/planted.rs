@@ -57,6 +57,7 @@ mod bugs {
         LEFTOVER_REMOVED_UNCOVERED = 30,
         TOMBSTONE_DROPPED_EARLY = 32,
         DROPPED_BEYOND_ROUND = 33,
+        OFFSETS_EXPIRE_UNDER_MEMBERS = 34,
     }
 
     static PLANTED: AtomicU8 = AtomicU8::new(0);

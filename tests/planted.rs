@@ -36,7 +36,7 @@ const fn scenario(number: u8, bug: &'static str, rows: &'static str, run: fn()) 
     }
 }
 
-const SCENARIOS: [Scenario; 28] = [
+const SCENARIOS: [Scenario; 29] = [
     scenario(
         1,
         "directory sync skipped",
@@ -205,6 +205,12 @@ const SCENARIOS: [Scenario; 28] = [
         "F66 F69",
         compacting::what_a_round_has_not_reached_stays,
     ),
+    scenario(
+        34,
+        "offsets expire though a member reads there",
+        "B36",
+        groups::what_an_idle_member_has_committed_stays,
+    ),
 ];
 
 /// Not with the bugs compiled in: one is planted in the whole process, so the scenarios run one after the other there.
@@ -233,7 +239,7 @@ mod with_bugs {
     use thalweg::testing::fuzzing::TARGETS;
     use thalweg::testing::{Bug, plant};
 
-    const BUGS: [Bug; 28] = [
+    const BUGS: [Bug; 29] = [
         Bug::DIRECTORY_SYNC_SKIPPED,
         Bug::ACKNOWLEDGED_BEFORE_SYNC,
         Bug::FAILED_SYNC_RETRIED,
@@ -262,6 +268,7 @@ mod with_bugs {
         Bug::LEFTOVER_REMOVED_UNCOVERED,
         Bug::TOMBSTONE_DROPPED_EARLY,
         Bug::DROPPED_BEYOND_ROUND,
+        Bug::OFFSETS_EXPIRE_UNDER_MEMBERS,
     ];
 
     /// What the scenario says with this bug in: its complaint, if it has one.

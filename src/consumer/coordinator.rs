@@ -7,10 +7,12 @@
 //! ```
 //!
 //! Nobody waits for anybody: a partition moves when the one who read it has given it up, or was fenced, and in between the
-//! others go on. Locks are taken in this order: all groups, one group, the [`Standing`](standing::Standing) of one member.
+//! others go on. Locks are taken in this order: all groups, one group, the [`Standing`](standing::Standing) of one member, the
+//! [`Ledger`].
 
 mod admin;
 mod aftermath;
+mod expiry;
 mod place;
 mod standing;
 mod state;
@@ -18,13 +20,14 @@ mod target;
 mod topics;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::assignor::Assignor;
 use super::wake::Parker;
 use crate::error::Result;
+use crate::log::Ledger;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
 pub(super) use admin::SeenMember;
@@ -46,6 +49,8 @@ pub(super) struct Groups {
     /// A group that is made begins above these, so that it never repeats what one of its name was before.
     generation: u64,
     joined: u64,
+    /// Where it is told that a group is left, if it matters there.
+    ledger: Option<Weak<Ledger>>,
 }
 
 /// One group with members.
@@ -192,17 +197,18 @@ impl Groups {
         if state.members.is_empty() {
             after.outlive(state.protocol.take()); // it may end with its group
         }
-        self.forget_if_empty(group, &state);
+        self.forget_if_empty(group, &state, now);
         done
     }
 
-    fn forget_if_empty(&mut self, group: &Arc<Group>, state: &State) {
+    fn forget_if_empty(&mut self, group: &Arc<Group>, state: &State, now: Duration) {
         if state.members.is_empty() {
             self.generation = self.generation.max(state.generation);
             self.joined = self.joined.max(state.joined);
             let same = |known: &Arc<Group>| Arc::ptr_eq(known, group);
             if self.by_name.get(&group.name).is_some_and(same) {
                 self.by_name.remove(&group.name);
+                self.tell_emptied(group, now);
             }
         }
     }

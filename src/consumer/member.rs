@@ -281,6 +281,7 @@ fn enter(
     parker: &Arc<Parker>,
 ) -> Result<Entered> {
     let coordinator = log.shared::<Coordinator>();
+    coordinator.be_known_to(log.ledger());
     let group = settings.group.name();
     let (instead_of, before) = before.unzip();
     loop {

@@ -26,7 +26,8 @@
 //! * listeners that are told when partitions come and go; members that are shut out when they do not poll, and come back; static members;
 //! * [retention](super::keeping) by age and by size, with a time that a wrong clock or a wrong record does not break; compaction to the latest
 //!   record of each key, in bounded memory; both beside appends and reads, by a thread of the log or by the host;
-//! * seeks, pauses, automatic commits; groups described, moved and deleted from outside;
+//! * seeks, pauses, automatic commits; groups described, moved and deleted from outside; committed offsets that stay, or
+//!   [expire](super::keeping#committed-offsets) by Kafka's rules if that is asked for;
 //! * compression with `lz4` and `zstd`;
 //! * a log for unit tests, and the storage and clock that it is made of.
 //!

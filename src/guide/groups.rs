@@ -138,7 +138,8 @@
 //! # Who does not poll
 //!
 //! * A member that does not poll for [`max_poll_interval`](crate::ConsumerBuilder::max_poll_interval) (five minutes unless set, by the
-//!   clock of the log) is shut out: when another member polls or joins, or with its own next poll or commit, if it is alone too. Its
+//!   clock of the log) is shut out: when another member polls or joins, or with its own next poll or commit, if it is alone too (and in
+//!   maintenance, where [offsets expire](super::keeping#committed-offsets)). Its
 //!   commits are [`Error::Fenced`]; its next poll tells its listener of what was `lost`, and joins again as a new member. So a handler
 //!   that takes long takes less per poll ([`max_poll_records`](crate::ConsumerBuilder::max_poll_records)) or sets a longer interval.
 //! * Waiting is polling: in `poll`, in `next_batch`, and in [`ready`](crate::Consumer::ready) while it is awaited, a member may wait for ever.
@@ -258,7 +259,9 @@
 //! | commit of a partition that is another's | stored, over the other's progress | [`Error::NotAssigned`] |
 //! | a commit's metadata string | there is one | there is none |
 //! | members | known to the broker | not stored: gone when the log is closed |
-//! | committed offsets | expire after 7 days without members | stay until the group or the topic is deleted |
+//! | committed offsets | expire after 7 days without members | stay until the group or the topic is deleted, or, by the same rules, as long as [`offsets_retention`] says |
+//! | that time | goes on while the broker is down | begins anew when the log is opened |
+//! | a commit from outside to a group that was left long ago | expires with those before it | has its own time |
 //! | two live members with one `instance_id` | the newer wins (classic), or is refused (KIP-848) | the newer wins |
 //!
 //! Code that is to run on Kafka too sets `assignor` and `start_from`, and does not count on records in its first poll.
@@ -292,6 +295,7 @@
 //! [`TestLog::fail_next`]: crate::testing::TestLog::fail_next
 //! [`TestLog::fence`]: crate::testing::TestLog::fence
 //! [`eager`]: crate::ConsumerBuilder::eager
+//! [`offsets_retention`]: crate::LogBuilder::offsets_retention
 
 // Without the feature there is no `testing` to link to; the page is there all the same.
 #![cfg_attr(

@@ -121,9 +121,30 @@
 //!
 //! With a retention too, segments go by age and size whatever they hold: the latest values that nobody has renewed go with them.
 //!
+//! # Committed offsets
+//!
+//! What a group has committed stays, too, until the group or the topic is deleted. A log whose groups come and go under ever new names
+//! can let go of it: with [`offsets_retention`] an offset is forgotten when nobody has used it for so long.
+//!
+//! ```text
+//!    joins        leaves                  joins      leaves                         forgotten
+//!      ├── member ──┤                       ├─ member ─┤                                 │
+//!  ────┴──────●─────┴───────────────────────┴──────────┴─────────────────────────────────┴──▶
+//!           commit  ╰─ counts, to no end ───╯          ╰──────── offsets_retention ──────╯
+//! ```
+//!
+//! * While a member subscribes to a topic, the offsets of its group there stay, however idle it is. When the last member has left, or was
+//!   shut out, the time begins to count.
+//! * Of topics that no member of a group subscribes to any more, and of groups that commit by hand, it counts from the last commit.
+//! * It counts while the log is open, from its opening on at the earliest. Whoever was off for two weeks finds its place, if it joins
+//!   before that time is up again; and a log that is opened anew every day lets go of nothing in a week.
+//! * It is the time that passes: a calendar that jumps changes nothing.
+//! * A commit at the last moment wins. Who comes later begins as [`start_from`] says, or is told [`Error::NoPosition`] under
+//!   [`StartFrom::Fail`].
+//!
 //! # Who does it, and when
 //!
-//! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it. Or the host: with
+//! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it, or offsets expire. Or the host: with
 //! [`Maintenance::Manual`], which is how a log in memory and a [`TestLog`] are, [`Log::maintain`] does one pass, and says what it did and whether there
 //! is more. Appends and polls wait for neither. [`Topic::compact`] compacts one topic now.
 //!
@@ -147,8 +168,10 @@
 //! | `cleanup.policy=compact,delete` | [`compacted`] and [`retention`] together |
 //! | `log.retention.check.interval.ms` 5 min, `log.cleaner.backoff.ms` 15 s | [`Maintenance::Background`], 30 s |
 //! | `deleteRecords` | [`Partition::delete_before`] |
+//! | `offsets.retention.minutes` 7 days | offsets stay unless you set [`offsets_retention`] |
 //!
 //! [`Error::KeyRequired`]: crate::Error::KeyRequired
+//! [`Error::NoPosition`]: crate::Error::NoPosition
 //! [`Error::OutOfRange`]: crate::Error::OutOfRange
 //! [`Compaction`]: crate::Compaction
 //! [`Log::maintain`]: crate::Log::maintain
@@ -165,13 +188,16 @@
 //! [`Topic::compact`]: crate::Topic::compact
 //! [`compacted`]: crate::TopicConfig::compacted
 //! [`compaction_memory`]: crate::LogBuilder::compaction_memory
+//! [`StartFrom::Fail`]: crate::StartFrom::Fail
 //! [`entries`]: crate::Partition::entries
 //! [`get`]: crate::Partition::get
 //! [`max_lag`]: crate::Compaction::max_lag
 //! [`min_dirty_ratio`]: crate::Compaction::min_dirty_ratio
 //! [`min_lag`]: crate::Compaction::min_lag
+//! [`offsets_retention`]: crate::LogBuilder::offsets_retention
 //! [`resets`]: crate::Batch::resets
 //! [`retention`]: crate::TopicConfig::retention
 //! [`segment_age`]: crate::TopicConfig::segment_age
 //! [`segment_bytes`]: crate::TopicConfig::segment_bytes
+//! [`start_from`]: crate::ConsumerBuilder::start_from
 //! [`tombstone_retention`]: crate::Compaction::tombstone_retention

@@ -71,6 +71,7 @@ pub(super) struct Options {
     pub(super) on_recovery_progress: Option<RecoveryProgress>,
     pub(super) initial_rebalance_delay: Duration,
     pub(super) compaction_memory: usize,
+    pub(super) offsets_retention: Option<Duration>,
 }
 
 impl Default for Options {
@@ -86,6 +87,7 @@ impl Default for Options {
             on_recovery_progress: None,
             initial_rebalance_delay: Duration::ZERO,
             compaction_memory: COMPACTION_MEMORY,
+            offsets_retention: None,
         }
     }
 }
@@ -165,12 +167,59 @@ impl LogBuilder {
         self
     }
 
+    /// How long a committed offset stays that no group uses any more, above zero; then it is forgotten, durably, and who joins that group
+    /// begins anew. For ever unless set (Kafka: 7 days), so that an application that was off for two weeks finds its place again. The
+    /// rules are Kafka's (KIP-211):
+    ///
+    /// | The group | Its offset in a topic is forgotten |
+    /// | --- | --- |
+    /// | has members, and one of them subscribes to the topic | never, however idle they are |
+    /// | has members, and none of them does | so long after its last commit |
+    /// | had members | so long after the last one left or was shut out, or after its last commit, if that came later |
+    /// | never had any: it commits by hand ([`assign`], [`set_positions`]) | so long after its last commit |
+    ///
+    /// The time counts while the log is open, and from its opening on at the earliest: nobody knows of a log that was closed when its
+    /// groups were left, and whoever was off for longer can join first. (So a program that opens its log anew more often than that
+    /// forgets nothing.) It is the time that passes, not the calendar: a clock that is set ahead makes no offset older.
+    ///
+    /// It is done in maintenance: by the log's thread, or in [`Log::maintain`], which says how many. A commit always wins over it.
+    /// A group without members and offsets is no longer in [`Log::groups`]. A member that is silent for its
+    /// [`max_poll_interval`](crate::ConsumerBuilder::max_poll_interval) is shut out there too.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::testing::{Disk, ManualClock};
+    /// use thalweg::{Log, TopicConfig};
+    ///
+    /// let (week, clock) = (Duration::from_secs(7 * 24 * 3600), ManualClock::new());
+    /// let log = Log::builder().offsets_retention(week).clock(&clock).open_on(&Disk::new())?;
+    /// log.create_topic("orders", TopicConfig::new())?.append(("customer-7", "2 x espresso"))?;
+    /// let mut kitchen = log.group("kitchen").subscribe(["orders"]).max_poll_interval(Duration::MAX).join()?;
+    /// let _ = kitchen.poll(Duration::ZERO)?;
+    /// kitchen.commit()?;
+    ///
+    /// clock.advance(10 * week);
+    /// assert_eq!(log.maintain()?.offsets_expired, 0); // it is a member
+    /// kitchen.close()?;
+    /// clock.advance(week);
+    /// assert_eq!(log.maintain()?.offsets_expired, 1);
+    /// assert!(log.groups()?.is_empty());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// [`assign`]: crate::ConsumerGroup::assign
+    /// [`set_positions`]: crate::ConsumerGroup::set_positions
+    pub fn offsets_retention(mut self, time: Duration) -> Self {
+        self.options.offsets_retention = Some(time);
+        self
+    }
+
     /// Opens the log in `dir`, or makes one there. The directory is made too; it is locked until the log is closed.
     ///
     /// # Errors
     ///
     /// [`Error::AlreadyOpen`] at once if this process or another one has it; [`Error::InvalidSetting`] for a directory that
-    /// everybody may write to; [`Error::Corruption`] if `FORMAT` or the catalogue is damaged (damage in a topic or partition
+    /// everybody may write to, or as [`in_memory`](Self::in_memory) has it; [`Error::Corruption`] if `FORMAT` or the catalogue is damaged (damage in a topic or partition
     /// is that one's alone, unless [`on_corruption`](Self::on_corruption) says otherwise); [`Error::Incompatible`] for a log
     /// of a newer version, or one with a topic whose codec (`lz4`, `zstd`) this build lacks; [`Error::NoSpace`],
     /// [`Error::ReadOnly`], [`Error::Io`]; [`Error::Unsupported`] where there is no storage on disk. Nothing is left locked.
@@ -182,8 +231,8 @@ impl LogBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSetting`] for a [`Maintenance::Background`] without a time, or too little
-    /// [`compaction_memory`](Self::compaction_memory).
+    /// [`Error::InvalidSetting`] for a [`Maintenance::Background`] without a time, too little
+    /// [`compaction_memory`](Self::compaction_memory), or an [`offsets_retention`](Self::offsets_retention) of zero.
     pub fn in_memory(self) -> Result<Log> {
         self.open_storage(
             Arc::new(Memory::new()),
@@ -226,6 +275,10 @@ impl LogBuilder {
         }
         if self.options.compaction_memory < 1 << 10 {
             return Err(Error::invalid("compaction_memory", "must be 1 KiB or more"));
+        }
+        if self.options.offsets_retention == Some(Duration::ZERO) {
+            let why = "must be above zero; leave it out to keep offsets for ever";
+            return Err(Error::invalid("offsets_retention", why));
         }
         self.options.maintenance = self.maintenance.unwrap_or(maintenance);
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));

@@ -99,6 +99,15 @@ impl Inner {
         Ok(())
     }
 
+    /// Starts the maintenance thread if what groups commit expires.
+    pub(super) fn work_for_offsets(&self) -> Result<()> {
+        if self.ledger.expires() {
+            self.start_worker()?;
+        }
+        self.upkeep.ask_for_offsets();
+        Ok(())
+    }
+
     /// Starts the maintenance thread, unless the host does without.
     pub(super) fn start_worker(&self) -> Result<()> {
         match self.maintenance {

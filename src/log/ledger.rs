@@ -3,7 +3,10 @@
 //! Every commit is a record, keyed by group and partition; the newest one of a key counts. Opening replays them into a map.
 //! What cannot be read is never taken for "no commit": a commit may have been there, so whatever the map does not know for
 //! certain is an error then.
+//!
+//! [`live`] is that map, [`upkeep`] makes commits durable and removes superseded ones, and [`expiry`] forgets those that nobody uses.
 
+mod expiry;
 mod live;
 mod upkeep;
 
@@ -30,6 +33,8 @@ use crate::partition::home::Home;
 use crate::partition::report::{Finding, FindingKind, RecoveryReport};
 use crate::partition::settings::Durability;
 use crate::record::Record;
+use expiry::Expiry;
+pub(crate) use expiry::{Readers, Reading};
 use live::Live;
 
 /// What findings and errors call it. (No user can open it by this or any name: it is in no catalogue. A topic of the user's that
@@ -94,6 +99,8 @@ pub(crate) struct Ledger {
     /// Where the records are that commits speak of.
     topics: Topics,
     live: Mutex<Live>,
+    /// `None`: what is committed stays.
+    expiry: Option<Expiry>,
     /// Bytes that the table of keys may take when it is compacted.
     compaction_memory: usize,
     /// Held by who rewrites, one at a time.
@@ -113,6 +120,7 @@ impl Ledger {
         home: &Arc<Home>,
         topics: &Topics,
         compaction_memory: usize,
+        retention: Option<Duration>,
         report: &mut RecoveryReport,
     ) -> Result<Arc<Ledger>> {
         let dir = root.join(names::LEDGER);
@@ -140,6 +148,7 @@ impl Ledger {
             clock: Arc::clone(&home.clock),
             topics: Arc::clone(topics),
             live: Mutex::default(),
+            expiry: retention.map(Expiry::new),
             compaction_memory,
             upkeep: Mutex::default(),
         }))
@@ -204,6 +213,7 @@ impl Ledger {
             finding.byte = Some(byte);
             report.add(finding);
         }
+        live.opened = self.moment(); // from now on somebody may join
         *self.live.lock() = live;
         Ok(())
     }
@@ -219,7 +229,8 @@ impl Ledger {
         let time = self.clock.now().as_millis();
         let held = under()?;
         let mut live = self.live.lock();
-        live.store(self.partition(), group, commits, time)?;
+        let at = self.moment(); // behind the lock: what decides there that a commit is old is not older than this one
+        live.store(self.partition(), group, commits, time, at)?;
         let inline = self.ask_for_sync(&mut live);
         drop((live, held));
         if inline {

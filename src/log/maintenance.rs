@@ -19,14 +19,15 @@ use crate::partition::home::Home;
 pub enum Maintenance {
     /// A thread of the log, started when a topic is made that needs it, or the log is opened with one, or a consumer joins, and stopped
     /// when the log is closed. A topic needs it below [`Durability::Power`](crate::Durability::Power), and with a
-    /// [`Retention`](crate::Retention) or a [`Compaction`](crate::Compaction). The default on disk.
+    /// [`Retention`](crate::Retention) or a [`Compaction`](crate::Compaction); [`offsets_retention`](crate::LogBuilder::offsets_retention)
+    /// needs it from the start. The default on disk.
     Background {
-        /// How often it looks for segments to be removed and topics to be compacted; 30 s by default. It does so at once, too, when the
-        /// log is opened.
+        /// How often it looks for segments to be removed, topics to be compacted and committed offsets that expire; 30 s by default. It
+        /// does so at once, too, when the log is opened.
         every: Duration,
     },
     /// Nobody but the host: a sync that bytes demand is done inline, by who appends or commits; what time demands
-    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets), and removing and compacting, waits for the next call
+    /// ([`Durability::Interval`](crate::Durability::Interval), committed offsets), and removing, compacting and expiring, waits for the next call
     /// of [`Log::maintain`](crate::Log::maintain). For programs and tests that want no thread;
     /// the default in memory.
     Manual,
@@ -50,6 +51,9 @@ pub struct MaintenanceReport {
     pub segments_deleted: u64,
     /// Segment files that were rewritten without what was superseded; several become one.
     pub segments_compacted: u64,
+    /// Committed offsets that were forgotten since they were kept long enough, see
+    /// [`LogBuilder::offsets_retention`](crate::LogBuilder::offsets_retention): one for each group and partition.
+    pub offsets_expired: u64,
     /// Bytes that the files of the log take less than before.
     pub bytes_freed: u64,
     /// There is more to do: call again.

@@ -39,7 +39,7 @@ use crate::partition::progress::Progress;
 use crate::partition::report::RecoveryReport;
 
 pub(crate) use inner::check_topic_name;
-pub(crate) use ledger::{Commit, Ledger, PartitionKey};
+pub(crate) use ledger::{Commit, Ledger, PartitionKey, Readers, Reading};
 
 pub use builder::{LogBuilder, OnCorruption};
 pub use maintenance::{Maintenance, MaintenanceReport};
@@ -199,7 +199,8 @@ impl Log {
     /// One bounded pass of maintenance, now: the syncs that time demands ([`Durability::Interval`](crate::Durability::Interval))
     /// and that are due; segments that are older than [`TopicConfig::segment_age`] are ended, and those that go beyond the
     /// [`Retention`](crate::Retention) of their topic removed; topics with a [`Compaction`](crate::Compaction) are compacted where that
-    /// pays, and so is what groups have committed. For hosts without a thread ([`Maintenance::Manual`]) the only way to have this done;
+    /// pays, and so is what groups have committed; what they have committed is forgotten where it has expired
+    /// ([`LogBuilder::offsets_retention`]). For hosts without a thread ([`Maintenance::Manual`]) the only way to have this done;
     /// with one it may be called all the same. Neither appends nor polls wait for it.
     ///
     /// ```

@@ -59,7 +59,9 @@ pub(super) fn open(
     });
     let topics = Topics::default();
     let memory = options.compaction_memory;
-    let ledger = Ledger::open(&root.dir, &home, &topics, memory, &mut found.report)?;
+    let retention = options.offsets_retention;
+    let report = &mut found.report;
+    let ledger = Ledger::open(&root.dir, &home, &topics, memory, retention, report)?;
     *topics.write() = found.open_topics(&home, &options, &mut checked)?;
     if access == Access::ReadOnly {
         found.report.add(Finding::new(FindingKind::MayBeBehind));
@@ -67,7 +69,7 @@ pub(super) fn open(
     refuse_damage(&found.report, options.on_corruption)?;
     let every = options.maintenance.every();
     let every = every.filter(|_| access == Access::Write);
-    let upkeep = Upkeep::new(&home, &topics, memory, every);
+    let upkeep = Upkeep::new(&home, &topics, &ledger, memory, every);
     let mut inner = Inner {
         home,
         state: found.state,
@@ -305,6 +307,7 @@ fn mend(inner: &mut Inner, survey: &Survey) -> Result<()> {
         inner.work_for(&core.now().settings)?;
     }
     inner.ledger.replay(&mut inner.report)?;
+    inner.work_for_offsets()?;
     if inner.access == Access::Write {
         // What cannot be done now is done at a later opening, unless the directory is not ours.
         if let Err(e @ Error::Poisoned { at: None, .. }) = inner.finish_deletions() {

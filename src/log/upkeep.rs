@@ -1,4 +1,5 @@
-//! The upkeep of topics, which nobody asks for: idle segments come to an end, old ones go, and compacted topics are compacted.
+//! The upkeep that nobody asks for: idle segments come to an end, old ones go, compacted topics are compacted, and what groups have
+//! committed expires, where that is wanted.
 //!
 //! One pass looks at every partition and stops when it has done so much; whoever calls it is told whether there is more. Nothing here holds
 //! a lock that appends or reads take while a file is written, synced or removed.
@@ -10,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::inner::Topics;
-use super::ledger::PartitionKey;
+use super::ledger::{Ledger, PartitionKey};
 use super::maintenance::MaintenanceReport;
 use super::topic::TopicCore;
 use crate::clock::Timestamp;
@@ -31,11 +32,12 @@ const JUMP: Duration = Duration::from_secs(60 * 60);
 /// So long after a jump, a pass removes one segment of a partition for its age, and no more: time for somebody to see to the clock.
 const WARY_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// Looks after the topics of one open log.
+/// Looks after the topics of one open log, and after offsets that expire.
 pub(super) struct Upkeep {
     this: Weak<Upkeep>,
     home: Arc<Home>,
     topics: Topics,
+    ledger: Arc<Ledger>,
     /// Bytes that the table of keys may take while a partition is compacted.
     memory: usize,
     /// How often a thread does a pass; `None`: the host does.
@@ -59,6 +61,7 @@ impl Upkeep {
     pub(super) fn new(
         home: &Arc<Home>,
         topics: &Topics,
+        ledger: &Arc<Ledger>,
         memory: usize,
         every: Option<Duration>,
     ) -> Arc<Upkeep> {
@@ -67,6 +70,7 @@ impl Upkeep {
             this: Weak::clone(this),
             home: Arc::clone(home),
             topics: Arc::clone(topics),
+            ledger: Arc::clone(ledger),
             memory,
             every,
             seen: Mutex::new(Seen {
@@ -84,6 +88,13 @@ impl Upkeep {
         }
     }
 
+    /// As [`ask_for`](Self::ask_for), for the offsets that groups commit.
+    pub(super) fn ask_for_offsets(&self) {
+        if self.every.is_some() && self.ledger.expires() {
+            self.ask(Duration::ZERO);
+        }
+    }
+
     fn ask(&self, within: Duration) {
         let chore: Weak<dyn Chore> = self.this.clone();
         self.home.agenda.ask(&chore, within);
@@ -93,7 +104,7 @@ impl Upkeep {
     ///
     /// # Errors
     ///
-    /// The first that a partition gives; the others are looked after all the same.
+    /// The first that a partition gives, the ledger too; the others are looked after all the same.
     pub(super) fn pass(&self, report: &mut MaintenanceReport) -> Result<()> {
         let now = self.home.clock.now();
         let wary = self.seen.lock().look_at(now, self.home.clock.elapsed());
@@ -105,7 +116,7 @@ impl Upkeep {
             .filter_map(|known| known.core().ok().cloned())
             .collect();
         let partitions = || cores.iter().flat_map(|core| core.partitions.iter());
-        let mut result = Ok(());
+        let mut result = self.ledger.expire(report);
         for partition in partitions() {
             self.home.check_open()?;
             let trimmed = trim(partition, now, wary.is_some(), report);

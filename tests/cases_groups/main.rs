@@ -1,8 +1,8 @@
 //! Reported cases of others as scenarios of this crate: offsets and commits (B23–B37), members (B41–B47), what goes to other
 //! threads (B92), fairness (B101), and what a log in memory owes to tests (B104, B105).
 //!
-//! Not here, for want of what they are about: B35 (transactions), B36 (offsets that expire). B30 is in `cases_keeping`. B24, B28, B39, B40,
-//! B44 and B45 are in `membership` and `listeners`.
+//! Not here, for want of what it is about: B35 (transactions). B30 is in `cases_keeping`. B24, B28, B39, B40, B44 and B45 are in
+//! `membership` and `listeners`.
 
 mod backends;
 mod committing;

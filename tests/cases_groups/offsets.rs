@@ -1,6 +1,8 @@
 //! B23 to B37: what is committed, and where a group goes on.
 
-use thalweg::testing::{CrashModel, Disk};
+use std::time::Duration;
+
+use thalweg::testing::{CrashModel, Disk, ManualClock};
 use thalweg::{Consumer, Durability, Entry, Error, Log, Offset, Positions, StartFrom, TopicConfig};
 
 use super::{append, at, drain, join, open, poll, t, topic};
@@ -194,6 +196,56 @@ fn b33_counting_further_than_the_log_reaches_ends_at_its_ends() {
     let ago = StartFrom::Ago(std::time::Duration::MAX);
     let early = log.group("ago").subscribe(["t"]).start_from(ago);
     assert_eq!(poll(&mut early.join().unwrap()).len(), 5);
+}
+
+/// Offsets stay for a minute, and a member is idle for ten.
+#[test]
+fn b36_an_idle_member_keeps_its_offsets_and_they_expire_after_the_last_one_left() {
+    let (disk, clock) = (Disk::new(), ManualClock::new());
+    let minute = Duration::from_secs(60);
+    let open = || {
+        let builder = Log::builder().offsets_retention(minute).clock(&clock);
+        builder.open_on(&disk).unwrap()
+    };
+    let no_traffic = |log: &Log, minutes| {
+        for _ in 0..minutes {
+            clock.advance(minute);
+            assert_eq!(log.maintain().unwrap().offsets_expired, 0);
+        }
+    };
+    for polls in [true, false] {
+        let log = open();
+        let topic = log.topic_or_create("t", TopicConfig::new()).unwrap();
+        append(&topic.partition(0).unwrap(), 0..20);
+        let builder = log.group("g").subscribe(["t"]);
+        let mut idle = builder.max_poll_interval(11 * minute).join().unwrap();
+        let _ = idle.poll(super::NOW).unwrap();
+        idle.commit_at(&Positions::from_iter([at(10)])).unwrap();
+        for _ in 0..2 {
+            no_traffic(&log, 5);
+            if polls {
+                let _ = idle.poll(super::NOW).unwrap();
+            }
+        }
+        assert_eq!(idle.committed(&t(0)).unwrap(), Some(Offset::new(10)));
+        // The restart, in order or not.
+        if polls {
+            idle.close().unwrap();
+        } else {
+            drop(idle);
+        }
+        log.close().unwrap();
+        clock.advance(10 * minute);
+        let log = open();
+        assert_eq!(log.maintain().unwrap().offsets_expired, 0);
+        let mut again = join(&log, "g");
+        assert_eq!(poll(&mut again).first(), Some(&10));
+        again.close().unwrap();
+        clock.advance(minute);
+        assert_eq!(log.maintain().unwrap().offsets_expired, 1);
+        assert!(log.groups().unwrap().is_empty());
+        log.close().unwrap();
+    }
 }
 
 /// Of what makes offsets and records differ in number: a recovery.

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use thalweg::assignor::{Assignor, CooperativeSticky, Member, TopicSize};
-use thalweg::testing::TestLog;
-use thalweg::{Consumer, ConsumerGroup, Error, Offset, TopicConfig, TopicPartition};
+use thalweg::testing::{Disk, ManualClock, TestLog};
+use thalweg::{Consumer, ConsumerGroup, Error, Log, Offset, TopicConfig, TopicPartition};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -87,4 +87,22 @@ pub(crate) fn who_was_shut_out_commits_nothing() {
         "not overwritten: {refused:?}"
     );
     assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");
+}
+
+pub(crate) fn what_an_idle_member_has_committed_stays() {
+    let (minute, clock) = (Duration::from_secs(60), ManualClock::new());
+    let builder = Log::builder().offsets_retention(minute).clock(&clock);
+    let log = builder.open_on(&Disk::new()).expect("a log");
+    let orders = log.create_topic("orders", TopicConfig::new());
+    orders
+        .expect("a topic")
+        .append(("", "1"))
+        .expect("an append");
+    let mut idle = join(&log.group("kitchen"));
+    assert_eq!(idle.poll(NOW).expect("a poll").len(), 1);
+    idle.commit().expect("a commit");
+    clock.advance(4 * minute); // less than it may be silent
+    let _ = log.maintain().expect("a pass");
+    let committed = idle.committed(&TopicPartition::new("orders", 0));
+    assert_eq!(committed.expect("an answer"), Some(Offset::new(1)));
 }

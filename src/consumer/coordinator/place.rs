@@ -257,6 +257,20 @@ impl Place {
         Some(taken)
     }
 
+    /// Nobody has looked where to begin there, since what was committed then was forgotten: here, or where another member has said. Kept
+    /// as what is found at a join is: a hand-over before the first commit skips nothing.
+    pub(in crate::consumer) fn begins(
+        &self,
+        key: PartitionKey,
+        start: Option<Offset>,
+    ) -> Option<Offset> {
+        let mut state = self.group.state.lock();
+        if !state.topics.values().any(|topic| topic.uuid == key.0) {
+            return start; // nobody wants it any more: who comes later looks
+        }
+        *state.starts.entry(key).or_insert(start)
+    }
+
     /// These topics came, went or changed, unless another member has said so.
     pub(in crate::consumer) fn changed(&self, look: Look) {
         self.group.change(|state| {

@@ -239,7 +239,10 @@ impl Member {
             next = match begins {
                 Begins::At(start) => Some(*start),
                 Begins::Nowhere => None,
-                Begins::Unknown => starts::start(&self.log, &partition, self.settings.start_from)?,
+                Begins::Unknown => {
+                    let start = starts::start(&self.log, &partition, self.settings.start_from)?;
+                    self.place()?.begins(of.key, start)
+                }
             };
             self.begun.insert(of.key, next);
         }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
+use super::expiry::Moment;
 use super::{Commit, Damage, PartitionKey};
 use crate::entry::EntryRef;
 use crate::error::{Error, Result};
@@ -17,7 +18,9 @@ use crate::record::Record;
 /// is written (one write, no sync), so that the map has the order of the log.
 #[derive(Default)]
 pub(super) struct Live {
-    groups: HashMap<String, HashMap<PartitionKey, Offset>>,
+    groups: HashMap<String, OfGroup>,
+    /// When the log was opened: of what was committed before, nobody knows since when it counts.
+    pub(super) opened: Moment,
     /// Something before the oldest entry of `groups` could not be read.
     pub(super) damage: Option<Damage>,
     /// Partitions with a commit since their records were last synced for it.
@@ -29,7 +32,23 @@ pub(super) struct Live {
     pub(super) hurried: bool,
     /// Where commits are put together: what is written, and what of it goes into the map.
     rows: Vec<u8>,
-    taken: Vec<(PartitionKey, Offset)>,
+    taken: Vec<(PartitionKey, Row)>,
+}
+
+/// What one group has committed.
+#[derive(Default)]
+pub(super) struct OfGroup {
+    pub(super) rows: HashMap<PartitionKey, Row>,
+    /// When its last member went, if one did since the log was opened.
+    pub(super) emptied: Moment,
+}
+
+/// One commit.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    next: Offset,
+    /// When it was stored, if that was since the log was opened. (Told only where offsets expire.)
+    pub(super) at: Moment,
 }
 
 /// What a record takes in the log beside key and value, about.
@@ -44,17 +63,21 @@ impl Live {
         group: &str,
         commits: impl Iterator<Item = Commit<'p>>,
         time: i64,
+        at: Moment,
     ) -> Result<()> {
         let there = commits.filter(|commit| !commit.partition.is_deleted());
+        let row = |commit: Commit<'p>| {
+            let next = commit.next;
+            (commit.key(), Row { next, at })
+        };
         self.taken.clear();
-        self.taken
-            .extend(there.map(|commit| (commit.key(), commit.next)));
+        self.taken.extend(there.map(row));
         if self.taken.is_empty() {
             return Ok(());
         }
         self.rows.clear();
         let mut key_len = 0;
-        for &((topic, number), next) in &self.taken {
+        for &((topic, number), Row { next, .. }) in &self.taken {
             let before = self.rows.len();
             GroupPosition {
                 group,
@@ -79,26 +102,38 @@ impl Live {
         self.unsynced += self.rows.len() as u64 + AROUND;
         let taken = std::mem::take(&mut self.taken);
         self.dirty.extend(taken.iter().map(|(key, _)| key));
-        self.group(group).extend(taken.iter().copied());
+        self.group(group).rows.extend(taken.iter().copied());
         self.taken = taken;
         Ok(())
     }
 
-    fn group(&mut self, name: &str) -> &mut HashMap<PartitionKey, Offset> {
+    fn group(&mut self, name: &str) -> &mut OfGroup {
         if !self.groups.contains_key(name) {
-            self.groups.insert(name.to_owned(), HashMap::new());
+            self.groups.insert(name.to_owned(), OfGroup::default());
         }
         self.groups.get_mut(name).expect("it was just put there")
     }
 
     pub(super) fn committed(&self, group: &str, key: PartitionKey) -> Option<Offset> {
-        self.groups.get(group)?.get(&key).copied()
+        self.groups.get(group)?.rows.get(&key).map(|row| row.next)
+    }
+
+    /// What a group has committed; `None` if that is nothing.
+    pub(super) fn of(&self, group: &str) -> Option<&OfGroup> {
+        self.groups.get(group)
+    }
+
+    /// The last member of a group went at this time.
+    pub(super) fn emptied(&mut self, group: &str, at: Moment) {
+        if let Some(of_group) = self.groups.get_mut(group) {
+            of_group.emptied = at;
+        }
     }
 
     /// Everything a group has committed, in no order.
     pub(super) fn committed_by(&self, group: &str) -> Vec<(PartitionKey, Offset)> {
-        let of_group = self.groups.get(group).into_iter().flatten();
-        of_group.map(|(&key, &next)| (key, next)).collect()
+        let rows = self.groups.get(group).into_iter().flat_map(|of| &of.rows);
+        rows.map(|(&key, row)| (key, row.next)).collect()
     }
 
     /// The groups that have committed something, in no order.
@@ -118,17 +153,9 @@ impl Live {
 
     fn keys_of(&self, which: impl Fn(&str, &PartitionKey) -> bool) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
-        for (group, commits) in &self.groups {
-            for &(topic, partition) in commits.keys().filter(|key| which(group, key)) {
-                let mut key = Vec::new();
-                GroupPosition {
-                    group,
-                    topic,
-                    partition,
-                }
-                .put(&mut key);
-                keys.push(key);
-            }
+        for (group, of) in &self.groups {
+            let those = of.rows.keys().filter(|key| which(group, key));
+            keys.extend(those.map(|&key| stored_key(group, key)));
         }
         keys.sort_unstable(); // so that a simulation writes the same bytes each time
         keys
@@ -139,10 +166,10 @@ impl Live {
     }
 
     pub(super) fn forget_topic(&mut self, topic: u128) {
-        for commits in self.groups.values_mut() {
-            commits.retain(|key, _| key.0 != topic);
+        for of in self.groups.values_mut() {
+            of.rows.retain(|key, _| key.0 != topic);
         }
-        self.groups.retain(|_, commits| !commits.is_empty());
+        self.groups.retain(|_, of| !of.rows.is_empty());
         self.dirty.retain(|key| key.0 != topic);
     }
 
@@ -174,17 +201,21 @@ impl Live {
         let key = (position.topic, position.partition);
         match next {
             Some(next) => {
-                let of_group = self.group(position.group);
-                of_group.insert(key, Offset::new(next));
+                let row = Row {
+                    next: Offset::new(next),
+                    at: Moment::default(),
+                };
+                self.group(position.group).rows.insert(key, row);
             }
             None => self.remove(position.group, key),
         }
     }
 
-    fn remove(&mut self, group: &str, key: PartitionKey) {
+    /// Of a group without commits nothing is left.
+    pub(super) fn remove(&mut self, group: &str, key: PartitionKey) {
         if let Some(of_group) = self.groups.get_mut(group) {
-            of_group.remove(&key);
-            if of_group.is_empty() {
+            of_group.rows.remove(&key);
+            if of_group.rows.is_empty() {
                 self.groups.remove(group);
             }
         }
@@ -195,6 +226,18 @@ impl Live {
         self.groups.clear();
         self.damage.get_or_insert(damage);
     }
+}
+
+/// The key of a commit, as it is stored.
+pub(super) fn stored_key(group: &str, (topic, partition): PartitionKey) -> Vec<u8> {
+    let mut key = Vec::new();
+    GroupPosition {
+        group,
+        topic,
+        partition,
+    }
+    .put(&mut key);
+    key
 }
 
 impl Damage {
