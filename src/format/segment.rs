@@ -129,7 +129,7 @@ impl SegmentHeader {
         let unknown = flags & REQUIRED_FLAGS & !BELOW_POWER;
         if unknown != 0 {
             return Err(Bad::Newer {
-                found: flags.into(),
+                found: (flags & REQUIRED_FLAGS).into(),
                 supported: BELOW_POWER.into(),
             });
         }

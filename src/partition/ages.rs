@@ -15,8 +15,7 @@
 //! empty one is begun anew.)
 //!
 //! So nothing goes before its time by a clock that is right now, whether it was ahead or behind before; by one that is behind now,
-//! nothing goes before that clock has counted its whole age; and what pins is no more than what is as far ahead as the age. What nobody can
-//! know: that a clock was behind where no time that was right is left from before; or so long that it has passed them all.
+//! nothing goes before that clock has counted its whole age; and one that was ahead pins nothing for long. What nobody can know: that a clock was behind where no time that was right is left from before; or so long that it has passed them all.
 
 use std::sync::Arc;
 use std::time::Duration;

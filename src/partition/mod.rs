@@ -10,7 +10,7 @@
 //! * [`alter`] gives it other settings; [`retire`] is the end, when the topic is deleted.
 
 pub(crate) mod agenda;
-mod ages;
+pub(crate) mod ages;
 mod alter;
 mod append;
 mod classify;

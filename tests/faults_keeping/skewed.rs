@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg::testing::{Disk, ManualClock};
 use thalweg::{Compaction, Log, Partition, Retention, RetentionTime, Timestamp, TopicConfig};
 
-use super::logs::{Dice, end, killed, one, open_with, scale, seed, t0};
+use super::logs::{Dice, end, killed, open_with, scale, seed, t0};
 use super::{HOUR, start};
 
 const AGE: Duration = Duration::from_secs(10 * 3600);
@@ -77,6 +77,17 @@ impl World {
         self.clock.set(Timestamp::from_millis(self.truth + skew));
     }
 
+    /// From ahead to behind by way of a time that is right: else nobody could tell, once what was right before is gone.
+    fn go_wrong(&mut self, wrong: Wrong, skew: i64) {
+        if matches!(wrong, Wrong::Any) && self.skew > 0 && skew <= 0 {
+            self.set(0);
+            self.append();
+            self.partition().roll().unwrap();
+            self.append();
+        }
+        self.set(skew);
+    }
+
     fn reopen(&mut self, closed: bool) {
         if closed {
             self.log.clone().close().unwrap();
@@ -143,6 +154,46 @@ fn skew(wrong: Wrong, dice: &mut Dice) -> i64 {
     }
 }
 
+/// How the records of a history are kept.
+#[derive(Clone, Copy, Debug)]
+struct Keep {
+    by: RetentionTime,
+    segment_hours: u32,
+    compacted: bool,
+}
+
+impl Keep {
+    fn config(self) -> TopicConfig {
+        let config = TopicConfig::new()
+            .retention(Retention::new().age(AGE))
+            .retention_time(self.by)
+            .segment_bytes(1000)
+            .segment_age(self.segment_hours * HOUR);
+        if self.compacted {
+            config.compacted(Compaction::new().min_dirty_ratio(0.3))
+        } else {
+            config
+        }
+    }
+
+    /// Everything is gone that is so old, if appends go on; or if they do not.
+    fn most(self, wrong: Wrong, idle: bool) -> i64 {
+        let hours = if idle {
+            22
+        } else {
+            10 + 3 * i64::from(self.segment_hours)
+        };
+        let merged = if self.compacted { 12 } else { 0 };
+        // A time that was ahead counts when it has come.
+        let ahead = if matches!(wrong, Wrong::Ahead | Wrong::Any) {
+            24
+        } else {
+            0
+        };
+        (hours + merged + ahead + 2) * HOURS
+    }
+}
+
 fn history(wrong: Wrong, seed: u64) {
     let mut dice = Dice(seed);
     let bys = [
@@ -150,60 +201,31 @@ fn history(wrong: Wrong, seed: u64) {
         RetentionTime::AppendTime,
         RetentionTime::RecordTime,
     ];
-    let by = bys[dice.below(3) as usize];
-    let segment_age = [1, 4, 7 * 24][dice.below(3) as usize];
-    let compacted = dice.below(3) == 0;
-    let mut config = TopicConfig::new()
-        .retention(Retention::new().age(AGE))
-        .retention_time(by)
-        .segment_bytes(1000)
-        .segment_age(segment_age * HOUR);
-    if compacted {
-        config = config.compacted(Compaction::new().min_dirty_ratio(0.3));
-    }
-    let tolerance = if matches!(wrong, Wrong::Little) {
-        7 * HOURS
-    } else {
-        0
+    let keep = Keep {
+        by: bys[dice.below(3) as usize],
+        segment_hours: [1, 4, 7 * 24][dice.below(3) as usize],
+        compacted: dice.below(3) == 0,
     };
-    let state = format!("{wrong:?}, seed {seed}, {by:?}, segments {segment_age} h, {compacted}");
-    let mut world = World::new(config, tolerance, state);
+    let tolerance = match wrong {
+        Wrong::Little => 7 * HOURS,
+        _ => 0,
+    };
+    let state = format!("{wrong:?}, seed {seed}, {keep:?}");
+    let mut world = World::new(keep.config(), tolerance, state);
     world.append();
     for _ in 0..10 + dice.below(50) {
         match dice.below(10) {
-            0..3 => world.append(),
             3..5 => world.wait(dice.below(120) as i64 * MINUTE),
-            5 => {
-                let skew = skew(wrong, &mut dice);
-                if matches!(wrong, Wrong::Any) && world.skew > 0 && skew <= 0 {
-                    world.set(0); // else nobody could tell, once what was right before is gone
-                    world.append();
-                    world.partition().roll().unwrap();
-                    world.append();
-                }
-                world.set(skew);
-            }
+            5 => world.go_wrong(wrong, skew(wrong, &mut dice)),
             6 if world.skew == 0 => world.maintain(),
             7 => world.partition().roll().unwrap(),
             8 => world.reopen(dice.below(2) == 0),
-            9 if compacted => drop(world.log.topic("t").unwrap().compact().unwrap()),
+            9 if keep.compacted => drop(world.log.topic("t").unwrap().compact().unwrap()),
             _ => world.append(),
         }
     }
-    let idle = segment_age > 10 || dice.below(2) == 0;
-    let hours = if idle {
-        22
-    } else {
-        10 + 3 * i64::from(segment_age)
-    };
-    let hours = hours + if compacted { 12 } else { 0 }; // several were put together
-    let hours = hours
-        + if matches!(wrong, Wrong::Ahead | Wrong::Any) {
-            24
-        } else {
-            0
-        }; // when it has come, it counts
-    world.judge_end(!idle, (hours + 2) * HOURS);
+    let idle = keep.segment_hours > 10 || dice.below(2) == 0;
+    world.judge_end(!idle, keep.most(wrong, idle));
 }
 
 fn histories(wrong: Wrong) {
