@@ -50,9 +50,9 @@
 //! | 48 | `partition` u32, `generation` u32 | as in the path |
 //! | 56 | `base` u64, `expected` u64 | first offset; offset after the predecessor's last: equal, or lower and `gap` says why |
 //! | 72 | `offset_span` u32 | no batch reaches `base` + this |
-//! | 76 | `flags` u16 | bit 0 `BELOW_POWER`; 1–7 required, zero; 8–15 optional, zero, ignored |
+//! | 76 | `flags` u16 | bit 0 `BELOW_POWER`; 1–7 required, zero; 8 `HELD_UP`; 9–15 optional, zero, ignored |
 //! | 78 | `gap` u8, zero u8 | 0 none, 1 recovery, 2 repair |
-//! | 80 | `open_number` u64, `created_ms` i64 | which opening made it, and when |
+//! | 80 | `open_number` u64, `created_ms` i64 | which opening made it; when its base was reached, by the clock (one that takes the place of others: as the first of them) |
 //! | 96 | `salt` u64 | random; the seed of every other checksum in the file |
 //! | 104 | `prev_link`, `out_link` | each `len` u64, `crc` u32: length and footer checksum of a sealed file |
 //!

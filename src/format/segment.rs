@@ -16,6 +16,8 @@ pub(crate) const SEGMENT_HEADER_LEN: usize = 128;
 
 /// Flag: un-synced records of this segment may have been acknowledged.
 const BELOW_POWER: u16 = 1;
+/// Flag: append times in this segment may be later than the clock was.
+const HELD_UP: u16 = 1 << 8;
 /// Flags that change the meaning of the file; the upper eight may be ignored by who does not know them.
 const REQUIRED_FLAGS: u16 = 0x00FF;
 
@@ -75,9 +77,12 @@ pub(crate) struct SegmentHeader {
     pub(crate) offset_span: u32,
     /// Un-synced records of this segment may have been acknowledged.
     pub(crate) below_power: bool,
+    /// Append times in this segment may be those of earlier appends: the clock was behind those, or is ahead no more.
+    pub(crate) held_up: bool,
     /// The number of the opening that made this file.
     pub(crate) open_number: u64,
-    /// Milliseconds since the epoch.
+    /// When it was begun, and not held up as append times are: milliseconds since the epoch. A rewritten one has that of the first whose
+    /// place it takes.
     pub(crate) created_ms: i64,
     /// Random; every checksum in this file but this header's starts from it.
     pub(crate) salt: u64,
@@ -101,7 +106,7 @@ impl SegmentHeader {
         put_u64(&mut fields, self.base);
         put_u64(&mut fields, self.expected);
         put_u32(&mut fields, self.offset_span);
-        put_u16(&mut fields, if self.below_power { BELOW_POWER } else { 0 });
+        put_u16(&mut fields, self.flags());
         put_u8(&mut fields, self.gap.id());
         put_u8(&mut fields, 0);
         put_u64(&mut fields, self.open_number);
@@ -124,7 +129,7 @@ impl SegmentHeader {
         let unknown = flags & REQUIRED_FLAGS & !BELOW_POWER;
         if unknown != 0 {
             return Err(Bad::Newer {
-                found: flags.into(),
+                found: (flags & REQUIRED_FLAGS).into(),
                 supported: BELOW_POWER.into(),
             });
         }
@@ -138,6 +143,11 @@ impl SegmentHeader {
         } else {
             Err(Bad::Corrupt)
         }
+    }
+
+    fn flags(&self) -> u16 {
+        let below_power = if self.below_power { BELOW_POWER } else { 0 };
+        below_power | if self.held_up { HELD_UP } else { 0 }
     }
 
     /// The first offset that no batch of this segment can have.
@@ -179,6 +189,7 @@ fn read_header(reader: &mut Reader<'_>) -> Option<(SegmentHeader, u16, u8)> {
         gap: GapReason::None,
         offset_span,
         below_power: flags & BELOW_POWER != 0,
+        held_up: flags & HELD_UP != 0,
         open_number: reader.u64()?,
         created_ms: reader.i64()?,
         salt: reader.u64()?,
@@ -211,6 +222,7 @@ mod tests {
             gap: GapReason::Recovery,
             offset_span: 1 << 24,
             below_power: true,
+            held_up: true,
             open_number: 8,
             created_ms: -9,
             salt: 10,

@@ -42,9 +42,18 @@
 //!
 //! Which time counts? A record's event time may lie in the future by mistake, and would then keep its segment, and those behind it, for as
 //! long. So by default it is the smaller of event time and append time ([`RetentionTime::Smaller`]). Whoever imports old records wants
-//! [`RetentionTime::AppendTime`], or they go as soon as they come. A clock that jumps ahead by an hour or more empties nothing at once: for an
-//! hour, each pass lets go of one segment of each partition, and [`MaintenanceReport::clock_jump`] says so. (Of a clock that was wrong
-//! already when the log was opened, nobody can tell.)
+//! [`RetentionTime::AppendTime`], or they go as soon as they come.
+//!
+//! And the clock itself may be wrong. Append times never go back within a partition; so after one append under a clock that was years ahead,
+//! all later ones carry its time, and so does what is appended while the clock is behind. Such times are not believed: where the append times of
+//! a segment lie in the future, or may be held up like that, it is as old as the segment behind it, which knows when it was begun (and the last segment ends so
+//! that there is one). So once the clock is right again, nothing that was appended meanwhile goes before its time, and everything goes in the end; it may take twice
+//! the age. It needs one time that was right before: who makes a new log while the clock says 1970 has records of 1970. Less than an hour is not
+//! looked at.
+//!
+//! A clock that jumps ahead by an hour or more empties nothing at once: for an hour, each pass lets go of one segment of each
+//! partition and compacts nothing, and [`MaintenanceReport::clock_jump`] says so. (Of a clock that was ahead already when the log was opened, nobody can
+//! tell.)
 //!
 //! [`Partition::delete_before`] forgets what stands before an offset, now.
 //!
@@ -153,14 +162,14 @@
 //! for it. While nobody does, there are no pauses.
 //!
 //! What cannot be read is never taken for "not there": a pass that meets damage leaves that partition as it is, says so, and goes on with the
-//! others.
+//! others. What the thread met can be asked for: [`Log::maintenance_failure`].
 //!
 //! # For whoever comes from Kafka
 //!
 //! | Kafka | Here |
 //! | --- | --- |
 //! | `retention.ms` 7 days | nothing goes unless you say so |
-//! | a time in the future keeps its segment | the smaller of event time and append time counts |
+//! | a time in the future keeps its segment | the smaller of event time and append time counts, and none that is to come |
 //! | an idle partition is rolled by its next append | by maintenance too, so that it expires and is compacted |
 //! | `segment.ms` counts in record times | in the time of the log, from the first append |
 //! | `segment.bytes` 1 GiB | 64 MiB |
@@ -175,6 +184,7 @@
 //! [`Error::OutOfRange`]: crate::Error::OutOfRange
 //! [`Compaction`]: crate::Compaction
 //! [`Log::maintain`]: crate::Log::maintain
+//! [`Log::maintenance_failure`]: crate::Log::maintenance_failure
 //! [`Maintenance::Background`]: crate::Maintenance::Background
 //! [`Maintenance::Manual`]: crate::Maintenance::Manual
 //! [`MaintenanceReport::clock_jump`]: crate::MaintenanceReport::clock_jump

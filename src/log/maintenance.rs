@@ -59,7 +59,7 @@ pub struct MaintenanceReport {
     /// There is more to do: call again.
     pub more: bool,
     /// How far the clock of the log has jumped ahead, if it did by an hour or more within the last hour. A pass then removes one segment
-    /// of a partition for its age and no more, so that a wrong clock does not empty the log at once.
+    /// of a partition for its age and no more, and compacts no topic, so that a wrong clock does not empty the log at once.
     pub clock_jump: Option<Duration>,
 }
 
@@ -80,6 +80,11 @@ impl Inner {
 }
 
 impl Inner {
+    /// What the thread met last, if all is not well since.
+    pub(super) fn maintenance_failure(&self) -> Option<Arc<Error>> {
+        self.upkeep.failure().or_else(|| self.ledger.failure())
+    }
+
     /// Compacts a topic, now.
     pub(super) fn compact(&self, core: &TopicCore) -> Result<MaintenanceReport> {
         self.home.check_open()?;
@@ -137,8 +142,8 @@ impl Worker {
     }
 }
 
-/// What the thread does: what is due, when it is due. Errors are told by those whom they concern: a failed sync has poisoned its
-/// partition, and a pass that failed is tried again by who asks for one.
+/// What the thread does: what is due, when it is due. Errors are kept by those whom they concern: a failed sync has poisoned its
+/// partition, and what a pass met is kept for [`Log::maintenance_failure`](crate::Log::maintenance_failure).
 fn look_after(home: &Home, rings: &Receiver<Ring>) {
     loop {
         let rung = match home.agenda.until_due() {

@@ -233,6 +233,12 @@ impl Log {
         self.inner.maintain()
     }
 
+    /// What a pass of the log's own thread met, if all is not well since: a segment that cannot be read or removed, a full disk. The others
+    /// are seen to all the same. (Who calls [`maintain`](Self::maintain) is told by that.)
+    pub fn maintenance_failure(&self) -> Option<Arc<Error>> {
+        self.inner.maintenance_failure()
+    }
+
     /// Syncs everything, marks the log as closed in order, and gives up the lock. Other handles then answer
     /// [`Error::Closed`].
     ///

@@ -18,6 +18,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::partition::Partition;
 use crate::partition::agenda::Chore;
+use crate::partition::ages::JUMP;
 use crate::partition::compaction::{Compacted, Dirt};
 use crate::partition::home::Home;
 use crate::partition::retention::Most;
@@ -27,9 +28,8 @@ use crate::partition::settings::Settings;
 const REMOVED_AT_ONCE: u64 = 10_000;
 /// A pass begins no round of compaction once it has read so much for others.
 const READ_AT_ONCE: u64 = 256 << 20;
-/// The calendar has jumped if it ran so far ahead of the time that passed.
-const JUMP: Duration = Duration::from_secs(60 * 60);
-/// So long after a jump, a pass removes one segment of a partition for its age, and no more: time for somebody to see to the clock.
+/// So long after the calendar jumped ahead of the time that passed, a pass removes one segment of a partition for its age and no more, and
+/// compacts nothing: time for somebody to see to the clock. Tombstones neither go then nor are told when they may.
 const WARY_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// Looks after the topics of one open log, and after offsets that expire.
@@ -55,6 +55,8 @@ struct Seen {
     /// Where something could not be read that was to be compacted, and from which offset to which that was: it is not tried again
     /// before there is more, or less.
     failed: HashMap<PartitionKey, (u64, u64)>,
+    /// What a pass of the thread met, which has nobody to tell.
+    failure: Option<Arc<Error>>,
 }
 
 impl Upkeep {
@@ -77,6 +79,7 @@ impl Upkeep {
                 clock,
                 jump: None,
                 failed: HashMap::new(),
+                failure: None,
             }),
         })
     }
@@ -100,12 +103,31 @@ impl Upkeep {
         self.home.agenda.ask(&chore, within);
     }
 
+    /// What a pass of the thread met, if all is not well since.
+    pub(super) fn failure(&self) -> Option<Arc<Error>> {
+        self.seen.lock().failure.clone()
+    }
+
+    /// One pass. That all is well is noted.
+    ///
+    /// # Errors
+    ///
+    /// As [`go_through`](Self::go_through).
+    pub(super) fn pass(&self, report: &mut MaintenanceReport) -> Result<()> {
+        self.go_through(report)?;
+        let mut seen = self.seen.lock();
+        if seen.failed.is_empty() {
+            seen.failure = None;
+        }
+        Ok(())
+    }
+
     /// One pass.
     ///
     /// # Errors
     ///
     /// The first that a partition gives, the ledger too; the others are looked after all the same.
-    pub(super) fn pass(&self, report: &mut MaintenanceReport) -> Result<()> {
+    fn go_through(&self, report: &mut MaintenanceReport) -> Result<()> {
         let now = self.home.clock.now();
         let wary = self.seen.lock().look_at(now, self.home.clock.elapsed());
         report.clock_jump = wary;
@@ -122,6 +144,9 @@ impl Upkeep {
             let trimmed = trim(partition, now, wary.is_some(), report);
             result = result.and(unless_gone(partition, trimmed));
         }
+        if wary.is_some() {
+            return result;
+        }
         let mut due: Vec<(Dirt, &Partition)> = Vec::new();
         for partition in partitions() {
             match partition.dirt(now) {
@@ -129,8 +154,13 @@ impl Upkeep {
                 Err(e) => result = result.and(unless_gone(partition, Err(e))),
             }
         }
-        let seen = self.seen.lock();
-        due.retain(|(dirt, of)| seen.failed.get(&of.key()) != Some(&dirt.reach));
+        let mut seen = self.seen.lock();
+        let still = |of: &PartitionKey, reach: &(u64, u64)| {
+            let mut due = due.iter();
+            due.any(|(dirt, partition)| partition.key() == *of && dirt.reach == *reach)
+        };
+        seen.failed.retain(|of, reach| still(of, reach));
+        due.retain(|(_, of)| !seen.failed.contains_key(&of.key()));
         drop(seen);
         result.and(self.compact(due, report))
     }
@@ -262,7 +292,12 @@ impl Chore for Upkeep {
         if let Some(every) = self.every {
             self.ask(if report.more { Duration::ZERO } else { every });
         }
-        done
+        if let Err(e) = done
+            && !matches!(e, Error::Closed)
+        {
+            self.seen.lock().failure = Some(Arc::new(e)); // nobody waits for an answer
+        }
+        Ok(())
     }
 
     fn whose(&self) -> String {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Partition;
+use super::ages::Young;
 use super::settings::{Durability, Settings};
 use super::writer::Health;
 
@@ -18,7 +19,7 @@ impl Partition {
         let inner = &*self.inner;
         let mut office = inner.writer.lock();
         office.settings = Arc::clone(settings);
-        office.young_until = 0; // the next append looks how old the last segment may become now
+        office.young = Young::default(); // the next append looks how old the last segment may become now
         *inner.settings.write() = Arc::clone(settings);
         if settings.below_power() && matches!(office.health, Health::Sound) {
             inner.progress.publish(office.next);

@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ages::{Ages, Begin, over_at};
 use super::newest::Newest;
 use super::pass::{Pass, file_len, runs};
 use super::policy::{Compaction, RetentionTime};
@@ -95,16 +96,6 @@ impl Plan {
             run_bytes: settings.segment_bytes,
         }
     }
-
-    /// May this segment be compacted, and those behind it?
-    fn is_settled(&self, segment: &Segment) -> bool {
-        let Some((by, before)) = self.settled else {
-            return true;
-        };
-        let seal = segment.seal();
-        let newest = seal.and_then(|seal| by.newest(&seal.footer.accumulator));
-        newest.is_none_or(|newest| newest < before)
-    }
 }
 
 impl Partition {
@@ -126,12 +117,7 @@ impl Partition {
     pub(crate) fn compact_as(&self, plan: &Plan) -> Result<Compacted> {
         let pass = self.next_pass()?;
         let mut sealed = pass.sealed()?;
-        let below = pass.inner.clean().map_or(0, |clean| clean.below);
-        // What was compacted once needs no lag any more.
-        let settled =
-            |segment: &&Arc<Segment>| end_of(segment) <= below || plan.is_settled(segment);
-        let settled = sealed.iter().take_while(settled).count();
-        sealed.truncate(settled);
+        sealed.truncate(pass.inner.settled(plan, &sealed)?);
         let mut round = Round::collect(&pass, plan, &sealed)?; // 1
         if round.has_work() {
             round.look_through_clean()?;
@@ -169,9 +155,8 @@ impl Partition {
             reach: (0, 0),
         };
         let below = clean.map_or(0, |clean| clean.below);
-        let settled =
-            |segment: &&Arc<Segment>| end_of(segment) <= below || plan.is_settled(segment);
-        for segment in pass.sealed()?.iter().take_while(settled) {
+        let sealed = pass.sealed()?;
+        for segment in &sealed[..pass.inner.settled(plan, &sealed)?] {
             if dirt.reach.1 == 0 {
                 dirt.reach.0 = segment.base();
             }
@@ -183,7 +168,7 @@ impl Partition {
             let totals = segment.seal().map(|seal| seal.footer.accumulator);
             let first = totals.filter(|totals| totals.records > 0);
             dirt.overdue |= first.zip(max_lag).is_some_and(|(totals, lag)| {
-                Timestamp::from_millis(totals.first_append).plus(lag) < plan.now
+                over_at(Begin::of(&segment.header), &totals, lag, plan.now) < plan.now
             });
             dirt.dirty += file_len(segment);
         }
@@ -195,6 +180,18 @@ impl Inner {
     /// How far it is compacted.
     fn clean(&self) -> Option<Clean> {
         self.manifest.lock().manifest.clean
+    }
+
+    /// How many of the sealed segments may be compacted, from the oldest on. Those that were once need no lag any more.
+    fn settled(&self, plan: &Plan, sealed: &[Arc<Segment>]) -> Result<usize> {
+        let Some((by, before)) = plan.settled else {
+            return Ok(sealed.len());
+        };
+        let below = self.clean().map_or(0, |clean| clean.below);
+        let Some(last) = self.writer.lock().last() else {
+            return Ok(0);
+        };
+        Ages::new(by, plan.now).older(sealed, last.begin, before, below)
     }
 }
 

@@ -10,6 +10,7 @@
 //! * [`alter`] gives it other settings; [`retire`] is the end, when the topic is deleted.
 
 pub(crate) mod agenda;
+pub(crate) mod ages;
 mod alter;
 mod append;
 mod classify;
@@ -54,6 +55,7 @@ use crate::segment::tail::Tail;
 #[cfg(test)]
 mod tests;
 
+use ages::Young;
 use examine::Found;
 use home::{Home, Owner};
 use manifest::Stored;
@@ -355,7 +357,8 @@ impl Partition {
 
     /// Bytes of the last segment.
     pub(crate) fn last_segment_len(&self) -> u64 {
-        self.inner.writer.lock().last().0
+        let last = self.inner.writer.lock().last();
+        last.map_or(0, |last| last.len)
     }
 
     /// Runs recovery for this partition alone, after [`Error::Poisoned`]; the rest of the log goes on. The report says what
@@ -425,7 +428,7 @@ impl Writer {
             pointed: 0,
             checked: 0,
             sync_asked: false,
-            young_until: 0,
+            young: Young::default(),
             life: 0,
             before: None,
         }

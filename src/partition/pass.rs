@@ -197,7 +197,6 @@ impl Pass<'_> {
         let birth = Birth {
             generation: self.next_generation(run)?,
             open_number: inner.home.evidence.open_number()?,
-            created_ms: inner.home.clock.now().as_millis(),
             salt: ground.storage.random() as u64,
         };
         let settings = inner.settings();

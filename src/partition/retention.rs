@@ -10,20 +10,21 @@
 //!
 //! After a crash before step 2 everything is there; after it, what is still there is removed at the next opening.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::ages::{Ages, Begin, Newest, over_at};
 use super::manifest;
-use super::pass::Pass;
+use super::pass::{Pass, file_len};
 use super::segments::Slot;
 use super::settings::Settings;
-use super::writer::Health;
+use super::writer::{Health, Last};
 use super::{Inner, Partition};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::format::accumulator::Accumulator;
 use crate::format::root::Manifest;
 use crate::offset::Offset;
-use crate::segment::Seal;
+use crate::segment::Segment;
 
 /// What went, and whether more has to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,10 @@ impl Partition {
             return Ok(());
         }
         inner.finish_work(&mut writer)?;
-        let age = inner.settings().roll_age();
-        if age.is_some_and(|age| is_old(&writer.last().1, age, now)) {
+        let last = writer.last().filter(|last| last.totals.records > 0);
+        let ends = last.zip(inner.settings().roll_age());
+        let ends = ends.map(|(last, age)| over_at(last.begin, &last.totals, age, now));
+        if ends.is_some_and(|ends| ends <= now) {
             inner.make_ready(&mut writer)?;
             inner.roll_here(&mut writer)?;
         }
@@ -97,15 +100,15 @@ impl Partition {
             return Ok(Trimmed::default());
         }
         pass.make_ready()?;
-        if going.last {
-            inner.roll_unwoken()?; // 1
+        if going.renew {
+            inner.renew_last()?; // 1
         }
         let going = inner.going(&settings, now)?; // what was appended meanwhile counts
         let allowed = going.by_age.min(most.by_age).max(going.by_size);
         let count = allowed.min(most.in_all);
         let mut trimmed = pass.remove_first(count)?;
         let held_back = going.by_age > most.by_age; // for a while, and not for the next pass
-        trimmed.more = count < allowed || going.last && !held_back;
+        trimmed.more = count < allowed || going.renew && !held_back;
         Ok(trimmed)
     }
 
@@ -163,18 +166,13 @@ impl Partition {
     }
 }
 
-/// Is a segment as old as it may become? Its age counts from its first append.
-pub(super) fn is_old(totals: &Accumulator, age: Duration, now: Timestamp) -> bool {
-    totals.records > 0 && Timestamp::from_millis(totals.first_append).plus(age) <= now
-}
-
 /// How many of the oldest segments have to go, for either reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Going {
     by_age: u64,
     by_size: u64,
-    /// The last segment has to go too, once it is not the last any more.
-    last: bool,
+    /// The next segment has to be begun: the last one goes too, once it is that no more, or the next one says how old it is.
+    renew: bool,
 }
 
 impl Inner {
@@ -186,37 +184,24 @@ impl Inner {
     /// What has to go now.
     fn going(&self, settings: &Settings, now: Timestamp) -> Result<Going> {
         let writer = self.writer.lock(); // a roll between the two would count the last segment twice
-        let (last_len, last_totals) = writer.last();
+        let Some(last) = writer.last() else {
+            return Ok(Going::default());
+        };
         let segments = self.segments();
         drop(writer);
         let sealed = segments.slots.split_last().map_or(&[][..], |last| last.1);
         let mut going = Going::default();
         if let Some(age) = settings.retention.age {
-            let oldest = now.minus(age);
-            let by = settings.retention_time;
-            let mut totals = sealed.iter().map(|slot| self.seal_of(slot)).enumerate();
-            let young = loop {
-                let Some((at, seal)) = totals.next() else {
-                    break false;
-                };
-                match by.newest(&seal?.footer.accumulator) {
-                    Some(newest) if newest >= oldest => break true,
-                    Some(_) => going.by_age = at as u64 + 1,
-                    None => {} // without a record, it goes with those behind it
-                }
-            };
-            going.last = !young
-                && by
-                    .newest(&last_totals)
-                    .is_some_and(|newest| newest < oldest);
+            let ages = Ages::new(settings.retention_time, now);
+            (going.by_age, going.renew) = self.too_old(sealed, &last, ages, age)?;
         }
         if let Some(limit) = settings.retention.bytes {
             let lens = || {
                 sealed
                     .iter()
-                    .map(|slot| Ok(self.seal_of(slot)?.footer.file_len()))
+                    .map(|slot| self.sealed_segment(slot).map(|of| file_len(&of)))
             };
-            let mut total = last_len + lens().sum::<Result<u64>>()?;
+            let mut total = last.len + lens().sum::<Result<u64>>()?;
             for len in lens() {
                 total -= len?;
                 if total < limit {
@@ -228,11 +213,43 @@ impl Inner {
         Ok(going)
     }
 
-    fn seal_of(&self, slot: &Slot) -> Result<Seal> {
+    /// How many of the oldest segments are older than that, and whether the next one has to be begun: because of the age of the last, or to
+    /// say how old those before it are.
+    fn too_old(
+        &self,
+        sealed: &[Arc<Slot>],
+        last: &Last,
+        mut ages: Ages,
+        age: Duration,
+    ) -> Result<(u64, bool)> {
+        let (now, mut old) = (ages.now, 0);
+        let oldest = now.minus(age);
+        let renew =
+            || last.totals.records == 0 || over_at(last.begin, &last.totals, age, now) <= now;
+        for (slot, next) in sealed.iter().zip(1..) {
+            let segment = self.sealed_segment(slot)?;
+            let seal = segment.seal().expect("it was opened as sealed");
+            let totals = &seal.footer.accumulator;
+            let begin = |slot: &Arc<Slot>| Ok(Begin::of(&self.sealed_segment(slot)?.header));
+            let behind = sealed[next..].iter().map(begin).chain([Ok(last.begin)]);
+            match ages.newest(Begin::of(&segment.header), totals, behind)? {
+                Some(Newest::Unknown) => return Ok((old, renew())),
+                Some(newest) if !newest.is_before(oldest) => return Ok((old, false)),
+                Some(_) => old = next as u64,
+                None => {} // without a record, it goes with those behind it
+            }
+        }
+        let renew = match ages.newest(last.begin, &last.totals, [])? {
+            Some(Newest::Unknown) => renew(),
+            Some(newest) => newest.is_before(oldest),
+            None => false,
+        };
+        Ok((old, renew))
+    }
+
+    fn sealed_segment(&self, slot: &Slot) -> Result<Arc<Segment>> {
         let (home, times) = (&self.home, self.settings().timestamps);
-        let segment = slot.open_sealed(&home.ground, &self.place, home.log, times)?;
-        let seal = segment.seal().expect("it was opened as sealed");
-        Ok(seal.clone())
+        slot.open_sealed(&home.ground, &self.place, home.log, times)
     }
 }
 
@@ -259,10 +276,7 @@ impl Pass<'_> {
         let mut trimmed = Trimmed::default();
         for slot in gone {
             trimmed.segments += 1;
-            trimmed.bytes += self
-                .inner
-                .seal_of(slot)
-                .map_or(0, |seal| seal.footer.file_len());
+            trimmed.bytes += inner.sealed_segment(slot).map_or(0, |of| file_len(&of));
         }
         let names: Vec<_> = gone
             .iter()

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Inner;
-use super::retention::is_old;
+use super::ages::{Begin, Young, holds_up, over_at};
 use super::segments::Slot;
 use super::settings::Settings;
 use super::writer::{Rear, Writer};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::format::accumulator::Accumulator;
 use crate::format::batch::HEADER_LEN;
 use crate::format::encoder::Encoder;
 use crate::format::extension::MAX_EXTENSION_LEN;
@@ -35,12 +34,13 @@ impl Inner {
         writer: &mut Writer,
         settings: &Settings,
         encoder: &Encoder,
-        append_ms: u64,
+        now: u64,
     ) -> Result<()> {
-        if append_ms < writer.young_until && has_clearly_room(writer, settings, encoder) {
+        if writer.young.holds(now) && has_clearly_room(writer, settings, encoder) {
             return Ok(());
         }
-        self.find_room(writer, settings, encoder, append_ms)
+        let now = Timestamp::from_millis(now as i64); // which a batch can hold
+        self.find_room(writer, settings, encoder, now)
     }
 
     #[cold]
@@ -49,7 +49,7 @@ impl Inner {
         writer: &mut Writer,
         settings: &Settings,
         encoder: &Encoder,
-        append_ms: u64,
+        now: Timestamp,
     ) -> Result<()> {
         let records = u64::from(encoder.count());
         if records > u64::from(settings.offset_span) {
@@ -69,33 +69,35 @@ impl Inner {
                 limit: Offset::MAX.get(),
             });
         }
+        let age = settings.roll_age();
+        let of_now = age.map_or(Timestamp::MAX, |age| now.plus(age)); // when one ends that begins now
         if let Some(active) = writer.active() {
             let full =
                 active.len + encoder.total_len() + FOOTER_LEN as u64 > settings.segment_bytes;
             let spanned = writer.next + records > active.segment.span_end();
-            let other_level = settings.below_power() != active.segment.header.below_power;
-            let now = Timestamp::from_millis(append_ms as i64); // which a batch can hold
-            let totals = active.accumulator();
-            let old = settings
-                .roll_age()
-                .is_some_and(|age| is_old(&totals, age, now));
+            let header = &active.segment.header;
+            // Of another level, or it says that no times in it are held up.
+            let unfit = settings.below_power() != header.below_power
+                || !header.held_up && holds_up(writer.last_append, now);
             if active.is_empty() {
-                if other_level || spanned {
-                    // Of another level, or of a span that was smaller when it was made.
+                if unfit || spanned {
+                    // The span was smaller when it was made.
                     self.replace_empty(writer, settings, writer.next)?;
                 }
-                writer.young_until = young_until(settings, &totals, append_ms);
+                writer.young = Young::from(now, of_now);
                 return Ok(());
             }
-            if !(full || spanned || old || other_level) {
-                writer.young_until = young_until(settings, &totals, append_ms);
+            let ends = |age| over_at(Begin::of(header), &active.accumulator(), age, now);
+            let ends = age.map_or(Timestamp::MAX, ends);
+            if !(full || spanned || unfit || ends <= now) {
+                writer.young = Young::from(now, ends);
                 return Ok(());
             }
             self.home.evidence.held()?;
             self.seal_active(writer, writer.next)?;
         }
         self.begin_segment(writer, settings)?;
-        writer.young_until = young_until(settings, &Accumulator::default(), append_ms);
+        writer.young = Young::from(now, of_now);
         Ok(())
     }
 
@@ -110,6 +112,19 @@ impl Inner {
         let mut writer = self.writer.lock();
         self.make_ready(&mut writer)?;
         self.roll_here(&mut writer)
+    }
+
+    /// As [`roll_unwoken`](Inner::roll_unwoken); and an empty one is replaced, so that the present one says that it was begun now.
+    pub(crate) fn renew_last(&self) -> Result<()> {
+        let mut writer = self.writer.lock();
+        self.make_ready(&mut writer)?;
+        match &writer.rear {
+            Rear::Active(active) if active.is_empty() => {
+                let end = writer.next;
+                self.replace_empty(&mut writer, &self.settings(), end)
+            }
+            _ => self.roll_here(&mut writer),
+        }
     }
 
     /// As [`roll_now`](Inner::roll_now), for a writer that is ready.
@@ -214,6 +229,7 @@ impl Inner {
         prev_link: Link,
         gap: GapReason,
     ) -> Result<SegmentHeader> {
+        let created = self.home.clock.now();
         Ok(SegmentHeader {
             log: self.home.log,
             topic: self.place.topic,
@@ -224,8 +240,9 @@ impl Inner {
             gap,
             offset_span: settings.offset_span,
             below_power: settings.below_power(),
+            held_up: holds_up(writer.last_append, created),
             open_number: self.home.evidence.open_number()?,
-            created_ms: self.home.clock.now().as_millis(),
+            created_ms: created.as_millis(),
             salt: self.home.ground.storage.random() as u64,
             prev_link,
             out_link: Link::default(),
@@ -262,7 +279,7 @@ impl Inner {
         writer.pointed = active.len;
         writer.checked = active.len;
         writer.sync_asked = false;
-        writer.young_until = 0; // the next append looks
+        writer.young = Young::default(); // the next append looks
         let slot = Arc::new(Slot::of(Arc::clone(&active.segment)));
         self.change_segments(|segments| {
             segments.slots.push(slot);
@@ -351,17 +368,6 @@ impl Inner {
         self.install(writer, active);
         Ok(())
     }
-}
-
-/// Until when no append need look whether a segment is too old for it.
-fn young_until(settings: &Settings, totals: &Accumulator, now: u64) -> u64 {
-    let begun = match totals.records {
-        0 => now,
-        _ => totals.first_append.unsigned_abs(),
-    };
-    settings.roll_age().map_or(u64::MAX, |age| {
-        begun.saturating_add(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
-    })
 }
 
 /// Is there room for the batch in the present segment, so clearly that nothing more need be asked? `false` says nothing.

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Inner;
+use super::ages::{Begin, Young};
 use super::examine::Work;
 use super::settings::{Durability, Settings};
 use crate::clock::Timestamp;
@@ -33,7 +34,7 @@ pub(crate) struct Writer {
     pub(crate) rear: Rear,
     /// The assigned end: the offset that the next record gets.
     pub(crate) next: u64,
-    /// Append times never go back.
+    /// Append times never go back: see [`ages`](super::ages) for what that costs.
     pub(crate) last_append: u64,
     pub(crate) health: Health,
     /// What recovery left to do before the first write.
@@ -48,12 +49,20 @@ pub(crate) struct Writer {
     pub(crate) checked: u64,
     /// A sync has been asked for and has not begun.
     pub(crate) sync_asked: bool,
-    /// Before this time, in milliseconds since the epoch, the active segment is not too old to be appended to.
-    pub(crate) young_until: u64,
+    /// When the active segment is the one to be appended to, if there is room.
+    pub(crate) young: Young,
     /// How often recovery was run since the log was opened: see [`Mark`].
     pub(crate) life: u64,
     /// What ended the life before.
     pub(crate) before: Option<Arc<Error>>,
+}
+
+/// The last segment: its bytes, what its batches add up to, and when it was begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    pub(crate) len: u64,
+    pub(crate) totals: Accumulator,
+    pub(crate) begin: Begin,
 }
 
 /// The writer at its desk, where small records are encoded: what the lock guards.
@@ -182,11 +191,13 @@ impl Writer {
         }
     }
 
-    /// The bytes of the last segment, and what its batches add up to.
-    pub(crate) fn last(&self) -> (u64, Accumulator) {
-        let last = self.last_segment();
-        last.map_or((0, Accumulator::default()), |(_, len, totals)| {
-            (len, totals)
+    /// `None`: nothing was ever appended.
+    pub(crate) fn last(&self) -> Option<Last> {
+        let (segment, len, totals) = self.last_segment()?;
+        Some(Last {
+            len,
+            totals,
+            begin: Begin::of(&segment.header),
         })
     }
 
@@ -244,8 +255,9 @@ impl Inner {
         encoder: &mut Encoder,
         settings: &Settings,
     ) -> Result<u64> {
-        let append_ms = self.append_time(writer, settings, encoder)?;
-        self.make_room(writer, settings, encoder, append_ms)?;
+        let now = self.append_time(settings, encoder)?;
+        let append_ms = now.max(writer.last_append);
+        self.make_room(writer, settings, encoder, now)?;
         let first = writer.next;
         self.write(writer, encoder, append_ms, settings.index_interval)?;
         writer.last_append = append_ms;
@@ -272,13 +284,13 @@ impl Inner {
         )
     }
 
-    /// Append time of the batch: the clock, never before that of the batch before it. Checks event times too.
-    fn append_time(&self, writer: &Writer, settings: &Settings, encoder: &Encoder) -> Result<u64> {
+    /// Append time of the batch by the clock, which may be before that of the batch before it. Checks event times too.
+    fn append_time(&self, settings: &Settings, encoder: &Encoder) -> Result<u64> {
         let now = self.home.clock.now();
         if !(0..=LATEST).contains(&now.as_millis()) || settings.timestamp_limits.is_some() {
             check_times(now, settings, encoder)?;
         }
-        Ok(now.as_millis().unsigned_abs().max(writer.last_append))
+        Ok(now.as_millis().unsigned_abs())
     }
 
     #[expect(

@@ -83,11 +83,11 @@ pub(crate) struct Making<'a> {
 pub(crate) struct Birth {
     pub(crate) generation: u32,
     pub(crate) open_number: u64,
-    pub(crate) created_ms: i64,
     pub(crate) salt: u64,
 }
 
-/// The header of the file that takes the place of `run`: it begins as the first of them and is followed as the last.
+/// The header of the file that takes the place of `run`: it begins as the first of them, and began when that did, and is followed as
+/// the last.
 pub(crate) fn header_for(run: &[Arc<Segment>], birth: &Birth) -> SegmentHeader {
     let (Some(first), Some(last)) = (run.first(), run.last()) else {
         unreachable!("a run has at least one segment");
@@ -100,9 +100,9 @@ pub(crate) fn header_for(run: &[Arc<Segment>], birth: &Birth) -> SegmentHeader {
     SegmentHeader {
         generation: birth.generation,
         open_number: birth.open_number,
-        created_ms: birth.created_ms,
         salt: birth.salt,
         offset_span: span.max(first.header.offset_span),
+        held_up: run.iter().any(|segment| segment.header.held_up),
         below_power: run.iter().any(|segment| segment.header.below_power),
         out_link: if planted!(OUT_LINK_NOT_COPIED) {
             own

@@ -222,3 +222,30 @@ fn f28_a_full_disk_keeps_the_old_files_and_takes_the_new_one_away() {
         world.offsets();
     }
 }
+
+/// Only damage is remembered: an error may be gone by the next pass, and is asked for again until it is.
+#[test]
+fn f24_a_pass_that_met_an_error_is_tried_again_by_the_next_one() {
+    for (call, name) in [
+        (DiskCall::Read, ".log"),
+        (DiskCall::Write, ".log"),
+        (DiskCall::Open, ".log"),
+    ] {
+        let mut world = due(Opening::default());
+        world.reopen(End::Close);
+        let fault = Fault::error(call, DiskError::Io).on(name).lasting();
+        world.disk.fail(fault);
+        for pass in 0..3 {
+            let failed = world.log.maintain();
+            let met = world.disk.struck();
+            assert!(
+                matches!(failed, Err(Error::Io { .. })),
+                "{call:?}, pass {pass}: {failed:?}"
+            );
+            assert!(met > pass, "{call:?}: it was tried {met} times");
+        }
+        world.disk.heal();
+        assert!(world.maintain().segments_compacted > 0, "{call:?}");
+        world.offsets_every_way();
+    }
+}

@@ -19,6 +19,7 @@ mod readers;
 mod rounds;
 mod settings;
 mod shapes;
+mod skewed;
 mod threads;
 mod tombstones;
 mod world;

@@ -225,3 +225,47 @@ fn f70_the_time_of_a_tombstone_stays_with_it_whatever_its_file_becomes() {
         assert_eq!(world.offsets_every_way(), [14]);
     }
 }
+
+/// A pass after the clock jumped ahead neither lets tombstones go nor tells them when they may, until it had time to be put right.
+#[test]
+fn f78_a_jump_of_the_clock_takes_no_tombstone_and_pins_none() {
+    let day = 24 * HOUR;
+    for put_right in [true, false] {
+        let mut world = World::new(TopicConfig::new());
+        world.put("told", Some("value"));
+        world.put("told", None);
+        world.roll();
+        assert!(world.maintain().segments_compacted > 0);
+        world.put("new", Some("value"));
+        world.put("new", None);
+        world.roll();
+        let right = world.clock.now();
+        let (tombstones, segments) = (vec![1, 2, 3], world.segments());
+        world.clock.set(Timestamp::from_millis(
+            right.as_millis() + 3650 * day.as_millis() as i64,
+        ));
+        for _ in 0..2 {
+            let report = world.maintain();
+            assert!(report.clock_jump.is_some() && report.segments_compacted == 0);
+            assert_eq!(world.offsets(), tombstones);
+            world
+                .clock
+                .advance(HOUR.saturating_sub(Duration::from_millis(1)));
+        }
+        assert_eq!(world.segments(), segments);
+        if !put_right {
+            // Nobody has: it is believed.
+            world.clock.advance(HOUR);
+            world.maintain();
+            assert_eq!(world.offsets(), [3], "the one whose time is up by now went");
+            continue;
+        }
+        world.clock.set(right);
+        world.clock.advance(HOUR + Duration::from_millis(2));
+        world.maintain();
+        assert_eq!(world.offsets(), [3], "told now");
+        world.clock.advance(HOUR + Duration::from_millis(2));
+        world.maintain();
+        assert_eq!(world.offsets(), [], "and not in ten years");
+    }
+}

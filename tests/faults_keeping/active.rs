@@ -96,11 +96,11 @@ fn the_greatest_lag_of_a_compacted_topic_bounds_the_age_of_a_segment() {
 }
 
 #[test]
-fn f77_a_calendar_that_goes_back_ends_no_segment() {
+fn f77_a_calendar_that_goes_back_a_little_ends_no_segment() {
     let (disk, clock, log, partition) = made(TopicConfig::new().segment_age(HOUR));
     fill(&partition, 0..1);
     let right = clock.now();
-    for back in [SECOND, DAY, 3650 * DAY] {
+    for back in [SECOND, HOUR] {
         clock.set(earlier(right, back));
         log.maintain().unwrap();
     }
@@ -110,6 +110,34 @@ fn f77_a_calendar_that_goes_back_ends_no_segment() {
     clock.set(later(right, HOUR));
     log.maintain().unwrap();
     assert_eq!(segments(&disk).len(), 2);
+}
+
+/// The next one says when that was: else nobody could tell how old they are.
+#[test]
+fn f77_a_calendar_that_goes_back_by_more_ends_a_segment_once_with_or_without_an_append() {
+    for back in [HOUR + MOMENT, DAY, 3650 * DAY] {
+        for by_append in [true, false] {
+            let (disk, clock, log, partition) = made(TopicConfig::new().segment_age(HOUR));
+            fill(&partition, 0..2);
+            let right = clock.now();
+            clock.set(earlier(right, back));
+            for n in 2..5 {
+                if by_append {
+                    fill(&partition, n..n + 1);
+                } else {
+                    log.maintain().unwrap();
+                }
+                assert_eq!(segments(&disk).len(), 2, "{back:?} by append: {by_append}");
+            }
+            // It is as any other from then on.
+            clock.advance(3 * HOUR);
+            let end = end(&partition);
+            fill(&partition, end..end + 1);
+            let more = u64::from(by_append);
+            assert_eq!(segments(&disk).len() as u64, 2 + more);
+            assert_eq!(rows(&partition), numbered(0..end + 1));
+        }
+    }
 }
 
 /// Emptied by age, by hand, and by hand when it is empty: in each life it goes on where it ended, and no offset comes twice.

@@ -86,3 +86,51 @@ fn the_thread_removes_what_comes_while_it_runs_and_what_it_finds_when_the_log_is
     is_whole(&partition, 400);
     log.sync().expect("nothing went wrong");
 }
+
+/// Nobody waits for the answer of the thread: who looks is told what it met, for as long as that is so.
+#[test]
+fn what_the_thread_meets_can_be_asked_for_until_it_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = open(&path, HOUR);
+    let topic = log.create_topic("t", config().partitions(2)).unwrap();
+    let [bad, good] = &topic.partitions()[..] else {
+        panic!("two partitions");
+    };
+    for partition in [bad, good] {
+        fill(partition, 0..100);
+    }
+    assert!(log.maintenance_failure().is_none());
+    log.close().unwrap();
+    let topics = std::fs::read_dir(path.join("topics")).unwrap();
+    let partition = topics
+        .map(|topic| topic.unwrap().path().join("0"))
+        .next()
+        .unwrap();
+    let files = std::fs::read_dir(&partition)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|e| e == "log"))
+        .collect();
+    files.sort();
+    let victim = &files[files.len() - 5];
+    let mut bytes = std::fs::read(victim).unwrap();
+    let footer = bytes.len() - 20;
+    bytes[footer] ^= 1;
+    std::fs::write(victim, bytes).unwrap();
+
+    let log = open(&path, Duration::from_millis(5));
+    wait_for("it is told", || log.maintenance_failure().is_some());
+    let told = log.maintenance_failure().unwrap();
+    assert!(told.is_corruption(), "{told:?}");
+    let topic = log.topic("t").unwrap();
+    let [bad, good] = &topic.partitions()[..] else {
+        panic!("two partitions");
+    };
+    wait_for("the others are seen to", || start(good) > 50);
+    assert_eq!(start(bad), 0);
+    bad.delete_before(thalweg::Offset::new(99)).unwrap();
+    wait_for("it is over", || log.maintenance_failure().is_none());
+    log.close().unwrap();
+}

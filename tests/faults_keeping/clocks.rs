@@ -8,7 +8,7 @@ use thalweg::{
     TopicConfig,
 };
 
-use super::logs::{numbered, open_with, rows, t0};
+use super::logs::{fill, numbered, open_with, rows, t0};
 use super::{DAY, HOUR, by_fours, earlier, just_under, later, made, segments, start};
 
 const TEN_YEARS: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -139,7 +139,12 @@ fn f77_a_calendar_that_goes_back_makes_nothing_old_and_nothing_young() {
         let log = open_with(&disk, &clock);
         assert_eq!(rows(&t0(&log)), numbered(0..20));
         clock.advance(HOUR + Duration::from_millis(1));
-        assert_eq!(passes(&log).0, 5, "append times did not go back");
+        assert_eq!(passes(&log).0, 3, "append times did not go back");
+        // How old the others are, of a time when it was behind, is known from now on.
+        clock.advance(HOUR);
+        assert_eq!(passes(&log).0, 0);
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(passes(&log).0, 2);
     }
 }
 
@@ -207,4 +212,46 @@ fn f77_an_old_log_that_is_opened_much_later_loses_what_is_old_and_goes_on() {
     let (deleted, report) = passes(&log);
     assert_eq!((deleted, report.clock_jump), (3, None));
     assert_eq!((start(&partition), newest(&partition)), (12, 13));
+}
+
+/// All later ones carry its time, so that append times never go back; by the clock that is right again they grow old all the same.
+#[test]
+fn f78_one_append_under_a_clock_that_was_ahead_pins_nothing() {
+    for (reopened, rolled) in [(false, false), (true, false), (false, true), (true, true)] {
+        let config = with_age(HOUR).segment_age(HOUR / 2);
+        let (disk, clock, mut log, mut partition) = made(config);
+        fill(&partition, 0..2);
+        let right = clock.now();
+        jump(&clock, TEN_YEARS);
+        fill(&partition, 2..3);
+        if rolled {
+            partition.roll().unwrap();
+        }
+        if reopened {
+            drop(partition);
+            log.close().unwrap();
+            log = open_with(&disk, &clock);
+            partition = t0(&log);
+        }
+        clock.set(right);
+        fill(&partition, 3..5);
+        clock.advance(HOUR);
+        assert_eq!(passes(&log).0, 0);
+        fill(&partition, 5..7);
+        let shown = partition.get(thalweg::Offset::new(6)).unwrap().unwrap();
+        assert!(shown.timestamp() >= later(right, TEN_YEARS));
+        clock.advance(HOUR / 2);
+        assert!(passes(&log).0 > 0);
+        assert_eq!(
+            rows(&partition),
+            numbered(3..7),
+            "they wait for the next segment"
+        );
+        clock.advance(HOUR / 2 + Duration::from_millis(1));
+        passes(&log);
+        assert_eq!(rows(&partition), numbered(5..7));
+        clock.advance(2 * HOUR);
+        passes(&log);
+        assert_eq!(rows(&partition), []);
+    }
 }

@@ -302,3 +302,30 @@ fn many_partitions_lose_what_is_theirs() {
         }
     }
 }
+
+/// A pass is bounded: what is left of very many is said to be left.
+#[test]
+fn a_pass_removes_ten_thousand_segments_at_most_and_says_that_there_are_more() {
+    let config = TopicConfig::new().durability(Durability::Process);
+    let (disk, clock, log, _) = made(config.retention(Retention::new().age(HOUR)).partitions(2));
+    let [many, few] = &log.topic("t").unwrap().partitions()[..] else {
+        panic!("two partitions");
+    };
+    for (partition, segments) in [(many, 10_010), (few, 30)] {
+        for _ in 0..segments {
+            partition.append(("k", "v")).unwrap();
+            partition.roll().unwrap();
+        }
+    }
+    clock.advance(2 * HOUR);
+    for (deleted, more, starts) in [
+        (10_000, true, (10_000, 0)),
+        (40, false, (10_010, 30)),
+        (0, false, (10_010, 30)),
+    ] {
+        let report = log.maintain().unwrap();
+        assert_eq!((report.segments_deleted, report.more), (deleted, more));
+        assert_eq!((start(many), start(few)), starts);
+    }
+    assert_eq!(segments(&disk).len(), 2);
+}

@@ -13,6 +13,7 @@ mod errors;
 mod groups;
 mod limits;
 mod readers;
+mod skewed;
 mod times;
 
 use std::path::PathBuf;

@@ -59,6 +59,7 @@ fn header(base: u64, generation: u32) -> SegmentHeader {
         gap: GapReason::None,
         offset_span: 1 << 24,
         below_power: false,
+        held_up: false,
         open_number: 1,
         created_ms: NOW.cast_signed(),
         salt: SALT,

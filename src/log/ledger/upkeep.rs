@@ -7,13 +7,13 @@
 //! 3. the last segment is rolled if it is worth rewriting
 //! 4. if enough was sealed since the last pass, all sealed segments are rewritten with the newest record of each key alone
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::super::maintenance::MaintenanceReport;
 use super::live::Live;
 use super::{Ledger, PartitionKey};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::partition::Partition;
 use crate::partition::agenda::Chore;
 use crate::partition::compaction::Plan;
@@ -32,6 +32,8 @@ const WORTH_REWRITING: u64 = 1 << 20;
 pub(super) struct Done {
     /// Bytes that were sealed and not rewritten when a pass failed: the thread does not try again before there are more.
     failed_at: Option<u64>,
+    /// What a pass of the thread met, which has nobody to tell.
+    failure: Option<Arc<Error>>,
 }
 
 impl Ledger {
@@ -93,7 +95,16 @@ impl Ledger {
         } else {
             Ok(())
         };
-        rolled.and(compacted)
+        let kept = rolled.and(compacted);
+        if kept.is_ok() && done.failed_at.is_none() {
+            done.failure = None;
+        }
+        kept
+    }
+
+    /// What a pass of the thread met, if all is not well since.
+    pub(crate) fn failure(&self) -> Option<Arc<Error>> {
+        self.upkeep.lock().failure.clone()
     }
 
     /// Step 3.
@@ -139,7 +150,13 @@ impl Ledger {
 
 impl Chore for Ledger {
     fn run(&self) -> Result<()> {
-        self.keep_up(false, &mut MaintenanceReport::default())
+        let kept = self.keep_up(false, &mut MaintenanceReport::default());
+        if let Err(e) = kept
+            && !matches!(e, Error::Closed)
+        {
+            self.upkeep.lock().failure = Some(Arc::new(e));
+        }
+        Ok(())
     }
 
     fn whose(&self) -> String {
