@@ -352,13 +352,19 @@ impl Inner {
             super::manifest::swap(ground, &self.place, &mut manifest, &replaced, live)?;
             Ok(active)
         });
-        if swapped.is_err() {
+        let unknown = matches!(swapped, Err(Error::Indeterminate { .. }));
+        if swapped.is_err() && !unknown {
             manifest.debris.push(live); // it may be there, and the next swap must not make it live
         }
-        let active = swapped?;
         self.manifest_generation
             .store(manifest.generation, Ordering::Release);
         drop(manifest);
+        let active = match swapped {
+            Ok(active) => active,
+            // Either may be live: nothing is appended or removed before recovery knows which.
+            Err(e) if unknown => return Err(self.stop(writer, Arc::new(e))),
+            Err(e) => return Err(e),
+        };
         let _ = ground.storage.remove_file(old.path()); // left over otherwise, and removed by a later swap or opening
         self.change_segments(|segments| {
             segments

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use thalweg::testing::{Disk, ManualClock};
+use thalweg::testing::{Disk, DiskError, Fault, ManualClock};
 use thalweg::{Compaction, Log, Partition, Retention, RetentionTime, Timestamp, TopicConfig};
 
-use super::logs::{Dice, end, killed, open_with, scale, seed, t0};
-use super::{HOUR, start};
+use super::logs::{Dice, end, killed, open_with, rows, scale, seed, t0};
+use super::{HOUR, segments, start};
 
 const AGE: Duration = Duration::from_secs(10 * 3600);
 const MINUTE: i64 = 60_000;
@@ -253,4 +253,45 @@ fn f77_a_clock_that_is_a_little_wrong_costs_no_more_than_that() {
 #[test]
 fn f77_a_clock_that_was_ahead_and_behind_pins_nothing_and_costs_nothing() {
     histories(Wrong::Any);
+}
+
+/// A pass that begins an empty last segment anew, so that it says when that was, and of which any call fails.
+#[test]
+fn f77_whichever_call_fails_while_the_next_segment_is_begun_anew_nothing_is_lost() {
+    let mut met = 0;
+    for lasting in [false, true] {
+        for nth in 0.. {
+            let config = TopicConfig::new().retention(Retention::new().age(AGE));
+            let mut world = World::new(config, 0, format!("call {nth}, lasting: {lasting}"));
+            world.append();
+            world.set(-20 * 365 * DAY);
+            world.append();
+            world.partition().roll().unwrap();
+            world.set(0);
+            world.wait(11 * HOURS); // the first is old by now; how old the second is, is not known
+            let fault = Fault::any(DiskError::Io).after(nth);
+            world
+                .disk
+                .fail(if lasting { fault.lasting() } else { fault });
+            let struck = world.disk.struck();
+            let done = world.log.maintain();
+            let struck = world.disk.struck() > struck;
+            world.disk.heal();
+            assert!(struck || done.is_ok(), "{done:?}");
+            assert!(start(&world.partition()) < 2, "{}: {done:?}", world.state);
+            assert!(!rows(&world.partition()).is_empty());
+            world.partition().recover().unwrap();
+            world.reopen(nth % 2 == 0);
+            assert_eq!(end(&world.partition()), 2);
+            world.append();
+            world.judge_end(false, 22 * HOURS);
+            assert_eq!(start(&world.partition()), 3);
+            if !struck {
+                assert_eq!((segments(&world.disk).len(), nth > 3), (1, true), "{nth}");
+                break;
+            }
+            met += 1;
+        }
+    }
+    println!("{met} faults");
 }
