@@ -85,8 +85,8 @@ fn backwards(partition: &Partition) {
 }
 
 fn one_by_one(partition: &Partition, dice: &mut Dice) {
-    let end = partition.offsets().end.get();
-    let low = start(partition);
+    let valid = partition.offsets(); // at once: the one may pass the other meanwhile
+    let (low, end) = (valid.start.get(), valid.end.get());
     if low == end {
         return;
     }
