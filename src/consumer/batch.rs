@@ -75,7 +75,7 @@ impl Batch {
         self.chunks.iter().map(Chunk::len).sum()
     }
 
-    /// Nothing was there in time. (Positions may have moved past a gap all the same.)
+    /// No records. It may still tell of [`resets`](Self::resets), once: look at those first. (And positions may have moved past a gap.)
     pub fn is_empty(&self) -> bool {
         self.chunks.iter().all(|chunk| chunk.len() == 0)
     }

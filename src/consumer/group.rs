@@ -90,7 +90,7 @@ impl ConsumerGroup {
     }
 
     /// How far the group is behind, for each partition of the topics that it has committed for or that its members read: what is
-    /// to be read from its committed offset to the end, in offsets, less the gaps that recovery has left. Without a committed
+    /// to be read from its committed offset to the end, in offsets, less the gaps that recovery has left (those of compaction count). Without a committed
     /// offset it is counted from where the group begins to read, or from the first record if nobody has joined it. Empty if the group
     /// has committed nothing and nobody has joined it.
     ///

@@ -103,7 +103,7 @@ impl Consumer {
 
     /// Waits for records without limit; `None` once [`WakeHandle::wake`] was called, even if there are records to be read. On a clock
     /// that a test moves it does not wait, and is `None` when nothing is left to read for this member: partitions that another
-    /// one has still to give up may come to it later.
+    /// one has still to give up may come to it later. A batch may have no records, and only [`resets`](Batch::resets).
     ///
     /// # Errors
     ///

@@ -117,7 +117,8 @@ impl Consumer {
         self.engine.any().positions()
     }
 
-    /// How far the position is behind the end of the partition, in offsets, less the gaps that recovery has left; `None` if it is
+    /// How far the position is behind the end of the partition, in offsets, less the gaps that recovery has left (those of compaction count
+    /// until they are passed); `None` if it is
     /// not owned, or has no position.
     pub fn lag(&self, at: &TopicPartition) -> Option<u64> {
         self.engine.any().lag(at)

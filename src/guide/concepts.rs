@@ -79,7 +79,7 @@
 //! # Groups
 //!
 //! Reading removes nothing: any number of readers read the same records, each at its own pace. A [`ConsumerGroup`] is a
-//! reader with a name and a memory. Its [`Consumer`] polls, handles what it got, and *commits*: that stores, durably, the next
+//! reader with a name and a memory. Its [`Consumer`] polls, handles what it got, and *commits*: that stores, for the next process too, the next
 //! offset of each partition. Whoever joins the group later, in this process or in a later one, goes on there.
 //!
 //! ```text
@@ -92,8 +92,9 @@
 //! ```
 //!
 //! The *position* is where the next poll reads on ([`Consumer::position`]); it moves with each poll. What was *committed*
-//! ([`ConsumerGroup::committed`]) moves with [`Consumer::commit`] alone. The *lag* ([`ConsumerGroup::lag`]) is how far the group is
-//! behind, from what it has committed to the end of the partition, in offsets. Gaps that recovery left do not count.
+//! ([`ConsumerGroup::committed`]) moves with [commits](super::groups) alone. The *lag* ([`ConsumerGroup::lag`]) is how far the group is
+//! behind, from what it has committed to the end of the partition, in offsets. Gaps that recovery left do not count; those that
+//! compaction left do, until they are passed.
 //!
 //! ```
 //! use std::time::Duration;

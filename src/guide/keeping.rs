@@ -1,7 +1,8 @@
 //! What is kept, and how the rest goes: retention, compaction, and who does it.
 //!
 //! A topic keeps everything, unless it is told otherwise: the log may be somebody's only copy. There are two ways to tell it, and they
-//! may be had together.
+//! may be had together. Both are set in [`TopicConfig`] when a topic is made. A topic that is there stays as it is stored:
+//! [`topic_or_create`] with another retention changes nothing, and is no error. [`Topic::alter`] does change it, for old segments too.
 //!
 //! | | [`Retention`] | [`Compaction`] |
 //! | --- | --- | --- |
@@ -11,7 +12,8 @@
 //! | log start | moves on | stays |
 //! | offsets | stay as they are | stay as they are, with gaps between them |
 //!
-//! Neither touches the *last segment* of a partition, the one that is appended to. It ends, and the next one begins, when it has
+//! Compaction never touches the *last segment* of a partition, the one that is appended to; retention does only when everything in it is too
+//! old. It ends, and the next one begins, when it has
 //! [`segment_bytes`] (64 MiB), or when [`segment_age`] (7 days) has passed since its first append; [`Partition::roll`] ends it now.
 //!
 //! # Retention
@@ -36,6 +38,8 @@
 //!   the time to the next pass of maintenance.
 //! * By size, the oldest go as long as the partition keeps at least so many bytes without them: the limit is what you have for certain, and up to
 //!   a segment more is what it takes. Each partition has the limit for itself.
+//! * So an age wants a `segment_age` that is a part of it, and a size a `segment_bytes` that is. With the defaults a topic that gets a record now
+//!   and then keeps an hour for a week and an hour, and a limit of 1 MiB takes up to 65.
 //! * The last segment goes too, once everything in it is too old: the next one is begun first. The partition is then empty, begins where it
 //!   ends, and no offset is ever given again.
 //! * It is a prefix that goes, always. A segment that stays keeps those behind it.
@@ -121,12 +125,13 @@
 //!   old ones in one step. A reader sees each offset once at most, and goes on in the new file where it stood in the old one.
 //! * "Latest" is at the end of the log, not where a reader is told to stop: of a key that is appended again while you read, what you had not reached
 //!   yet may go. A table is complete when you have read on to the end.
-//! * [`min_lag`] keeps what is young as it is, for readers who want every change for so long. [`max_lag`] compacts what is older, however little
+//! * [`min_lag`] keeps what is young as it is, for readers who want every change for so long (by the time that counts for retention). [`max_lag`] compacts what is older, however little
 //!   there is.
 //!
 //! A partition is compacted when more than half of its bytes (before the last segment) are new since the last time, or what
 //! [`min_dirty_ratio`] says; those with most to do come first. The keys that are new are held in memory, some 22 bytes each and 64 MiB at most
-//! ([`compaction_memory`]): where there are more, it takes more rounds, not more memory.
+//! ([`compaction_memory`]): where there are more, it takes more rounds, not more memory. With the default segments a small table shrinks once
+//! a week: [`max_lag`], or a smaller [`segment_age`] or [`segment_bytes`], makes it sooner.
 //!
 //! With a retention too, segments go by age and size whatever they hold: the latest values that nobody has renewed go with them.
 //!
@@ -142,7 +147,7 @@
 //!           commit  ╰─ counts, to no end ───╯          ╰──────── offsets_retention ──────╯
 //! ```
 //!
-//! * While a member subscribes to a topic, the offsets of its group there stay, however idle it is. When the last member has left, or was
+//! * While a member subscribes to a topic, the offsets of its group there stay, however little it reads, as long as it polls. When the last member has left, or was
 //!   shut out, the time begins to count.
 //! * Of topics that no member of a group subscribes to any more, and of groups that commit by hand, it counts from the last commit.
 //! * It counts while the log is open, from its opening on at the earliest. Whoever was off for two weeks finds its place, if it joins
@@ -153,7 +158,8 @@
 //!
 //! # Who does it, and when
 //!
-//! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it, or offsets expire. Or the host: with
+//! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it, offsets expire, or
+//! somebody has joined a group. Or the host: with
 //! [`Maintenance::Manual`], which is how a log in memory and a [`TestLog`] are, [`Log::maintain`] does one pass, and says what it did and whether there
 //! is more. Appends and polls wait for neither. [`Topic::compact`] compacts one topic now.
 //!
@@ -195,6 +201,8 @@
 //! [`RetentionTime::Smaller`]: crate::RetentionTime::Smaller
 //! [`Retention`]: crate::Retention
 //! [`TestLog`]: crate::testing::TestLog
+//! [`TopicConfig`]: crate::TopicConfig
+//! [`Topic::alter`]: crate::Topic::alter
 //! [`Topic::compact`]: crate::Topic::compact
 //! [`compacted`]: crate::TopicConfig::compacted
 //! [`compaction_memory`]: crate::LogBuilder::compaction_memory
@@ -211,3 +219,10 @@
 //! [`segment_bytes`]: crate::TopicConfig::segment_bytes
 //! [`start_from`]: crate::ConsumerBuilder::start_from
 //! [`tombstone_retention`]: crate::Compaction::tombstone_retention
+//! [`topic_or_create`]: crate::Log::topic_or_create
+
+// Without the feature there is no `testing` to link to; the page is there all the same.
+#![cfg_attr(
+    not(feature = "testing"),
+    allow(rustdoc::broken_intra_doc_links, rustdoc::private_intra_doc_links)
+)]

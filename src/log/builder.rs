@@ -159,8 +159,8 @@ impl LogBuilder {
         self
     }
 
-    /// Bytes that the keys of one partition may take while it is compacted: 24 for each key and a third more, whatever its length. 64 MiB
-    /// unless set, which is two million keys; where there are more, it takes more rounds and not more memory. Beside this, compaction
+    /// Bytes that the keys of one partition may take while it is compacted: 16 for each key and a third more, whatever its length. 64 MiB
+    /// unless set, which is three million keys; where there are more, it takes more rounds and not more memory. Beside this, compaction
     /// takes twice the largest batch and a few MiB. (Kafka: `log.cleaner.dedupe.buffer.size`.) At least 1 KiB.
     pub fn compaction_memory(mut self, bytes: usize) -> Self {
         self.options.compaction_memory = bytes;
@@ -173,7 +173,7 @@ impl LogBuilder {
     ///
     /// | The group | Its offset in a topic is forgotten |
     /// | --- | --- |
-    /// | has members, and one of them subscribes to the topic | never, however idle they are |
+    /// | has members, and one of them subscribes to the topic | never, however little there is to read |
     /// | has members, and none of them does | so long after its last commit |
     /// | had members | so long after the last one left or was shut out, or after its last commit, if that came later |
     /// | never had any: it commits by hand ([`assign`], [`set_positions`]) | so long after its last commit |
@@ -194,7 +194,9 @@ impl LogBuilder {
     /// let (week, clock) = (Duration::from_secs(7 * 24 * 3600), ManualClock::new());
     /// let log = Log::builder().offsets_retention(week).clock(&clock).open_on(&Disk::new())?;
     /// log.create_topic("orders", TopicConfig::new())?.append(("customer-7", "2 x espresso"))?;
-    /// let mut kitchen = log.group("kitchen").subscribe(["orders"]).max_poll_interval(Duration::MAX).join()?;
+    /// let kitchen = log.group("kitchen").subscribe(["orders"]);
+    /// // In this example nobody polls for weeks.
+    /// let mut kitchen = kitchen.max_poll_interval(Duration::MAX).join()?;
     /// let _ = kitchen.poll(Duration::ZERO)?;
     /// kitchen.commit()?;
     ///

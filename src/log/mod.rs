@@ -134,7 +134,7 @@ impl Log {
     }
 
     /// The topic as it is stored, or a new one. Of a topic that is there the settings stay as they are stored, see
-    /// [`Topic::settings`]; [`Topic::alter`] changes them.
+    /// [`Topic::settings`]; [`Topic::alter`] changes them. (A retention or compaction that differs is no error.)
     ///
     /// # Errors
     ///

@@ -319,16 +319,24 @@ pub struct TopicSettings {
     pub durability: Durability,
     /// How much is kept.
     pub retention: Retention,
+    /// Which time of a record its age is counted from.
+    pub retention_time: RetentionTime,
     /// Size in bytes at which the next segment is begun.
     pub segment_bytes: u64,
-    /// Age at which the next segment is begun.
+    /// Age at which the next segment is begun. `None`: it has no limit.
     pub segment_age: Option<Duration>,
+    /// How many offsets one segment may span.
+    pub offset_span: u32,
+    /// Bytes of a segment from one entry of its index to the next.
+    pub index_interval: u32,
     /// Bytes that one record may have.
     pub max_record_bytes: u32,
     /// Bytes that the records of one batch may have.
     pub max_batch_bytes: u32,
     /// Which time a record shows.
     pub timestamps: TimestampType,
+    /// How far an event time may lie before and after the clock. `None`: anywhere.
+    pub timestamp_limits: Option<(Duration, Duration)>,
     /// How record batches are stored.
     pub compression: Compression,
     /// Is only the latest record of each key wanted?
@@ -342,11 +350,18 @@ impl From<&Description> for TopicSettings {
             partitioner: description.partitioner.clone(),
             durability: description.settings.durability,
             retention: description.settings.retention,
+            retention_time: description.settings.retention_time,
             segment_bytes: description.settings.segment_bytes,
-            segment_age: description.settings.segment_age,
+            segment_age: description
+                .settings
+                .segment_age
+                .filter(|age| *age != Duration::MAX),
+            offset_span: description.settings.offset_span,
+            index_interval: description.settings.index_interval,
             max_record_bytes: description.settings.max_record_bytes,
             max_batch_bytes: description.settings.max_batch_bytes,
             timestamps: description.settings.timestamps,
+            timestamp_limits: description.settings.timestamp_limits,
             compression: description.settings.compression,
             compaction: description.settings.compaction,
         }

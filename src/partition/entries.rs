@@ -19,7 +19,8 @@ use crate::segment::read::WINDOW;
 /// Meanwhile a compacted topic may be compacted: of a key that is appended again behind that end, an older record than the latest before the end
 /// may be what is found, or none. Who needs the latest of each key reads on from the end, as a consumer does.
 ///
-/// Damage is one `Err` for the range that cannot be read; the next call goes on behind it (or before it, backwards).
+/// Damage is one `Err` for the range that cannot be read; the next call goes on behind it (or before it, backwards). Where the range begins
+/// below the log start, or retention overtakes it, that is one [`Error::OutOfRange`], and the next call goes on at the first record that there is.
 #[must_use = "nothing is read before it is iterated"]
 pub struct Scan {
     partition: Partition,

@@ -315,7 +315,7 @@ impl Partition {
         self.inner.place.at.clone()
     }
 
-    /// First readable offset .. offset of the next record. Every offset below the end is visible.
+    /// From the log start to the offset of the next record. Every record in between is visible; not every offset has one.
     pub fn offsets(&self) -> Range<Offset> {
         let end = self.inner.progress.end();
         Offset::new(self.inner.segments().log_start).min(end)..end

@@ -22,14 +22,16 @@ impl Retention {
         Self::default()
     }
 
-    /// Segments whose records are all older than this may go.
+    /// Segments whose records are all older than this may go. The last one is a segment too: so set
+    /// [`segment_age`](crate::TopicConfig::segment_age) to a part of it.
     #[must_use = "the retention that is returned has the setting"]
     pub fn age(mut self, age: Duration) -> Self {
         self.age = Some(age);
         self
     }
 
-    /// The oldest segments may go while the partition stays above this many bytes without them.
+    /// The oldest segments may go while the partition stays above this many bytes without them. So it takes up to
+    /// [`segment_bytes`](crate::TopicConfig::segment_bytes) more.
     #[must_use = "the retention that is returned has the setting"]
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
@@ -112,14 +114,16 @@ impl Compaction {
         self
     }
 
-    /// Records younger than this are not compacted. Zero unless set.
+    /// Segments with a record younger than this are not compacted, nor those behind them. Zero unless set. The time that counts is the topic's
+    /// [`retention_time`](crate::TopicConfig::retention_time): who appends records with old event times sets
+    /// [`RetentionTime::AppendTime`].
     #[must_use = "the compaction that is returned has the setting"]
     pub fn min_lag(mut self, lag: Duration) -> Self {
         self.min_lag = Some(lag);
         self
     }
 
-    /// Records older than this are compacted however little is dirty; so that they can be, no segment becomes older. A millisecond or
+    /// Records that were appended longer ago than this are compacted however little is dirty; so that they can be, no segment becomes older. A millisecond or
     /// more; unlimited unless set.
     #[must_use = "the compaction that is returned has the setting"]
     pub fn max_lag(mut self, lag: Duration) -> Self {

@@ -77,7 +77,8 @@ use crate::partition::report::RecoveryReport;
 /// * Nothing ever waits, unless the log was made [`blocking`](Self::blocking): `poll` does what is due and returns, whatever its
 ///   timeout, and `next_batch` is `None` when nothing is left to read.
 /// * Time stands still between calls of [`advance`](Self::advance).
-/// * There is no thread: what one would do at some time is done inside `advance`.
+/// * There is no thread: the syncs that one would do at some time are done inside `advance`. Removing, compacting and expiring are not: that
+///   is a call of [`Log::maintain`](crate::Log::maintain).
 /// * The same calls give the same bytes, identities and crashes, in every run and on every machine; another
 ///   [seed](Self::seeded) gives others. (Several threads at once make what they always make.)
 ///
@@ -241,7 +242,7 @@ impl TestLog {
         self.clock.now()
     }
 
-    /// Time passes: clock and time-outs move on by `by`, what is due then is done, and in [`blocking`](Self::blocking) mode those
+    /// Time passes: clock and time-outs move on by `by`, the syncs that are due then are done, and in [`blocking`](Self::blocking) mode those
     /// who wait look again. It takes no time. What fails of that which is due, such as a sync, is told as on disk: to whoever writes
     /// to the partition next.
     pub fn advance(&self, by: Duration) {
