@@ -158,7 +158,7 @@
 //!
 //! # Who does it, and when
 //!
-//! On disk a thread of the log, when it is opened and every 30 s from then on; it is there only if some topic needs it, offsets expire, or
+//! On disk a thread of the log (beside the one that syncs), when it is opened and every 30 s from then on; it is there only if some topic needs it, offsets expire, or
 //! somebody has joined a group. Or the host: with
 //! [`Maintenance::Manual`], which is how a log in memory and a [`TestLog`] are, [`Log::maintain`] does one pass, and says what it did and whether there
 //! is more. Appends and polls wait for neither. [`Topic::compact`] compacts one topic now.

@@ -93,7 +93,7 @@ impl Default for Options {
 }
 
 impl LogBuilder {
-    /// Who does what is not part of an append. On disk a thread of the log unless set, in memory [`Maintenance::Manual`].
+    /// Who does what is not part of an append. On disk threads of the log unless set, in memory [`Maintenance::Manual`].
     pub fn maintenance(mut self, who: Maintenance) -> Self {
         self.maintenance = Some(who);
         self

@@ -90,7 +90,7 @@ impl Inner {
             .collect()
     }
 
-    /// Starts the maintenance thread if a topic of these settings needs it.
+    /// Starts the maintenance threads if a topic of these settings needs it.
     pub(super) fn work_for(&self, settings: &Settings) -> Result<()> {
         if settings.below_power() || needs_upkeep(settings) {
             self.start_worker()?;
@@ -99,7 +99,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Starts the maintenance thread if what groups commit expires.
+    /// Starts the maintenance threads if what groups commit expires.
     pub(super) fn work_for_offsets(&self) -> Result<()> {
         if self.ledger.expires() {
             self.start_worker()?;
@@ -108,7 +108,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Starts the maintenance thread, unless the host does without.
+    /// Starts the maintenance threads, unless the host does without.
     pub(super) fn start_worker(&self) -> Result<()> {
         match self.maintenance {
             Maintenance::Background { .. } if self.access == Access::Write => {
@@ -127,7 +127,7 @@ impl Inner {
     /// speaks of records that are.
     pub(super) fn sync(&self) -> Result<()> {
         self.home.check_open()?;
-        self.home.agenda.healthy()?;
+        self.home.healthy()?;
         let cores = self.cores();
         let partitions: Vec<Partition> = cores
             .iter()
@@ -153,7 +153,7 @@ impl Inner {
             Access::ReadOnly => Ok(()),
         };
         self.let_go();
-        result.and(self.home.agenda.healthy())
+        result.and(self.home.healthy())
     }
 
     /// Syncs everything and marks the log clean, if it is.
@@ -200,7 +200,7 @@ impl Inner {
         }
     }
 
-    /// Ends what only an open log has: the thread and the lock.
+    /// Ends what only an open log has: the threads and the lock.
     fn let_go(&self) {
         if self.held.is_forked() {
             self.worker.forget();
@@ -208,6 +208,7 @@ impl Inner {
             self.worker.stop();
         }
         self.home.agenda.close();
+        self.home.upkeep.close();
         self.state.abandon();
         self.held.release();
     }

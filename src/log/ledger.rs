@@ -103,8 +103,10 @@ pub(crate) struct Ledger {
     expiry: Option<Expiry>,
     /// Bytes that the table of keys may take when it is compacted.
     compaction_memory: usize,
+    compacting: Arc<upkeep::Compacting>,
     /// Held by who rewrites, one at a time.
     upkeep: Mutex<upkeep::Done>,
+    failures: Mutex<upkeep::Failures>,
 }
 
 #[derive(Clone)]
@@ -150,7 +152,9 @@ impl Ledger {
             live: Mutex::default(),
             expiry: retention.map(Expiry::new),
             compaction_memory,
+            compacting: upkeep::Compacting::of(this),
             upkeep: Mutex::default(),
+            failures: Mutex::default(),
         }))
     }
 

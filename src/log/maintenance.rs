@@ -1,4 +1,4 @@
-//! Maintenance: what is done beside appends and reads, by a thread of the log or by the host.
+//! Maintenance: what is done beside appends and reads, by threads of the log or by the host.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -10,20 +10,20 @@ use parking_lot::Mutex;
 use super::inner::Inner;
 use super::topic::TopicCore;
 use crate::error::{Error, Result};
-use crate::partition::agenda::Ring;
+use crate::partition::agenda::{Agenda, Ring};
 use crate::partition::home::Home;
 
 /// Who does what is not part of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
-    /// A thread of the log, started when a topic is made that needs it, or the log is opened with one, or a consumer joins, and stopped
-    /// when the log is closed. A topic needs it below [`Durability::Power`](crate::Durability::Power), and with a
+    /// Two threads of the log, one for syncs and one for what takes longer, started when a topic is made that needs it, or the log is opened with one, or a consumer joins, and stopped
+    /// when the log is closed. A topic needs them below [`Durability::Power`](crate::Durability::Power), and with a
     /// [`Retention`](crate::Retention) or a [`Compaction`](crate::Compaction); [`offsets_retention`](crate::LogBuilder::offsets_retention)
-    /// needs it from the start. The default on disk.
+    /// needs them from the start. The default on disk.
     Background {
-        /// How often it looks for segments to be removed, topics to be compacted and committed offsets that expire; 30 s by default. It
-        /// does so at once, too, when the log is opened.
+        /// How often they look for segments to be removed, topics to be compacted and committed offsets that expire; 30 s by default. They
+        /// do so at once, too, when the log is opened.
         every: Duration,
     },
     /// Nobody but the host: a sync that bytes demand is done inline, by who appends or commits; what time demands
@@ -34,7 +34,7 @@ pub enum Maintenance {
 }
 
 impl Maintenance {
-    /// How often the log's thread looks for what nobody asked for; `None` if there is no such thread.
+    /// How often the log's threads look for what nobody asked for; `None` if there are none.
     pub(super) fn every(self) -> Option<Duration> {
         match self {
             Maintenance::Background { every } => Some(every),
@@ -68,19 +68,19 @@ impl Inner {
     pub(super) fn maintain(&self) -> Result<MaintenanceReport> {
         self.home.check_open()?;
         self.held.check()?;
-        self.home.agenda.healthy()?;
+        self.home.healthy()?;
         let mut report = MaintenanceReport::default();
-        let due = self.home.agenda.run_due();
+        let due = self.home.run_due();
         let topics = self.upkeep.pass(&mut report);
         let ledger = self.ledger.maintain(&mut report);
         due.and(topics).and(ledger)?;
-        self.home.agenda.healthy()?;
+        self.home.healthy()?;
         Ok(report)
     }
 }
 
 impl Inner {
-    /// What the thread met last, if all is not well since.
+    /// What the threads met last, if all is not well since.
     pub(super) fn maintenance_failure(&self) -> Option<Arc<Error>> {
         self.upkeep.failure().or_else(|| self.ledger.failure())
     }
@@ -99,61 +99,72 @@ impl Inner {
     }
 }
 
-/// The thread, once there is one.
+/// The threads, once there are any.
 #[derive(Default)]
 pub(super) struct Worker {
-    running: Mutex<Option<(Sender<Ring>, JoinHandle<()>)>>,
+    running: Mutex<Vec<(Sender<Ring>, JoinHandle<()>)>>,
 }
 
+/// A thread's name, and what it looks after.
+type Post = (&'static str, fn(&Home) -> &Agenda);
+
+/// What takes long has a thread of its own: syncs are done in time, however much there is to compact.
+const POSTS: [Post; 2] = [
+    ("thalweg-maintenance", |home| &home.agenda),
+    ("thalweg-upkeep", |home| &home.upkeep),
+];
+
 impl Worker {
-    /// Starts the thread if it is not running.
+    /// Starts the threads that are not running.
     pub(super) fn start(&self, home: &Arc<Home>) -> Result<()> {
         let mut running = self.running.lock();
-        if running.is_some() {
-            return Ok(());
+        let started = running.len();
+        for (name, agenda) in &POSTS[started..] {
+            let (bell, rings) = unbounded();
+            let of = Arc::clone(home);
+            let thread = thread::Builder::new()
+                .name((*name).into())
+                .spawn(move || look_after(agenda(&of), &rings))
+                .map_err(|e| Error::io("start a thread for", &home.root, e))?;
+            agenda(home).serve(bell.clone());
+            running.push((bell, thread));
         }
-        let (bell, rings) = unbounded();
-        let of = Arc::clone(home);
-        let thread = thread::Builder::new()
-            .name("thalweg-maintenance".into())
-            .spawn(move || look_after(&of, &rings))
-            .map_err(|e| Error::io("start a thread for", &home.root, e))?;
-        home.agenda.serve(bell.clone());
-        *running = Some((bell, thread));
         Ok(())
     }
 
-    /// Ends the thread and waits for it, if it is not the caller (a task that it woke may drop the last handle); what it was asked
-    /// for and did not do yet is left to the caller.
+    /// Ends the threads and waits for them, but for the caller, if it is one (a task that it woke may drop the last handle); what they
+    /// were asked for and did not do yet is left to the caller.
     pub(super) fn stop(&self) {
-        let Some((bell, thread)) = self.running.lock().take() else {
-            return;
-        };
-        // If it is gone already, there is nobody to tell.
-        let _ = bell.send(Ring::Stop);
-        if thread.thread().id() != thread::current().id() {
-            let _ = thread.join();
+        let running = std::mem::take(&mut *self.running.lock());
+        for (bell, _) in &running {
+            // If it is gone already, there is nobody to tell.
+            let _ = bell.send(Ring::Stop);
+        }
+        for (_, thread) in running {
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
         }
     }
 
-    /// In a forked child there is no thread to end.
+    /// In a forked child there are no threads to end.
     pub(super) fn forget(&self) {
-        self.running.lock().take();
+        self.running.lock().clear();
     }
 }
 
-/// What the thread does: what is due, when it is due. Errors are kept by those whom they concern: a failed sync has poisoned its
+/// What a thread does: what is due, when it is due. Errors are kept by those whom they concern: a failed sync has poisoned its
 /// partition, and what a pass met is kept for [`Log::maintenance_failure`](crate::Log::maintenance_failure).
-fn look_after(home: &Home, rings: &Receiver<Ring>) {
+fn look_after(agenda: &Agenda, rings: &Receiver<Ring>) {
     loop {
-        let rung = match home.agenda.until_due() {
+        let rung = match agenda.until_due() {
             Some(wait) => rings.recv_timeout(wait),
             None => rings.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match rung {
             Ok(Ring::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Ok(Ring::Sooner) | Err(RecvTimeoutError::Timeout) => {
-                let _ = home.agenda.run_due();
+                let _ = agenda.run_due();
             }
         }
     }

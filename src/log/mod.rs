@@ -250,11 +250,11 @@ impl Log {
         self.inner.close()
     }
 
-    /// What the thread of a log does when its time has come, and no more.
+    /// What the threads of a log do when its time has come, and no more.
     #[cfg(feature = "testing")]
     pub(crate) fn do_what_is_due(&self) -> Result<()> {
         self.check_open()?;
-        self.inner.home.agenda.run_due()
+        self.inner.home.run_due()
     }
 
     /// Ends as a process does that dies. Other handles then answer `Closed`.

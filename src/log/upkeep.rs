@@ -100,7 +100,7 @@ impl Upkeep {
 
     fn ask(&self, within: Duration) {
         let chore: Weak<dyn Chore> = self.this.clone();
-        self.home.agenda.ask(&chore, within);
+        self.home.upkeep.ask(&chore, within);
     }
 
     /// What a pass of the thread met, if all is not well since.
@@ -270,11 +270,13 @@ impl Seen {
         let expected = then.plus(elapsed.saturating_sub(before));
         let ahead = now.as_millis().saturating_sub(expected.as_millis());
         let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or(0));
-        if ahead >= JUMP {
+        let is_recent = |(at, _): &(Duration, _)| elapsed.saturating_sub(*at) < WARY_FOR;
+        self.jump = self.jump.filter(is_recent);
+        // One at a time: a computer that sleeps jumps each time it wakes, and would else be wary for ever.
+        if ahead >= JUMP && self.jump.is_none() {
             self.jump = Some((elapsed, ahead));
         }
-        let (at, by) = self.jump?;
-        (elapsed.saturating_sub(at) < WARY_FOR).then_some(by)
+        self.jump.map(|(_, by)| by)
     }
 }
 

@@ -29,7 +29,10 @@ pub(crate) struct Home {
     pub(crate) read_only: bool,
     pub(crate) tails: Arc<TailBudget>,
     encoders: Mutex<Vec<Encoder>>,
+    /// What is short, and must be done in time: syncs.
     pub(crate) agenda: Agenda,
+    /// What may take long: removing and compacting. Kept apart, so that no sync waits behind it.
+    pub(crate) upkeep: Agenda,
     closed: AtomicBool,
 }
 
@@ -87,6 +90,7 @@ impl Home {
         Arc::new(Home {
             ground: parts.ground,
             agenda: Agenda::new(Arc::clone(&parts.clock)),
+            upkeep: Agenda::new(Arc::clone(&parts.clock)),
             clock: parts.clock,
             evidence: parts.evidence,
             log: parts.log,
@@ -97,6 +101,22 @@ impl Home {
             encoders: Mutex::new(Vec::with_capacity(KEPT_ENCODERS)),
             closed: AtomicBool::new(false),
         })
+    }
+
+    /// Does all that is due now. The first error is returned.
+    pub(crate) fn run_due(&self) -> Result<()> {
+        let short = self.agenda.run_due();
+        short.and(self.upkeep.run_due())
+    }
+
+    /// Has something that was done in the background panicked since this was last asked?
+    ///
+    /// # Errors
+    ///
+    /// `Panicked`, once.
+    pub(crate) fn healthy(&self) -> Result<()> {
+        self.agenda.healthy()?;
+        self.upkeep.healthy()
     }
 
     /// From now on every handle answers [`Error::Closed`].

@@ -192,3 +192,38 @@ fn f76_the_thread_survives_a_panic_appends_go_on_and_the_next_call_is_told() {
         "it was not tried again and again"
     );
 }
+
+/// Goes on when it is let.
+struct Waits(Mutex<mpsc::Receiver<()>>, mpsc::Sender<&'static str>);
+
+impl Chore for Waits {
+    fn run(&self) -> Result<()> {
+        self.1.send("begun").unwrap();
+        let _ = self.0.lock().recv();
+        Ok(())
+    }
+
+    fn whose(&self) -> String {
+        "a chore that takes long".to_owned()
+    }
+}
+
+#[test]
+fn while_something_long_is_done_syncs_are_done_in_time() {
+    let every = Duration::from_secs(60);
+    let builder = Log::builder().maintenance(Maintenance::Background { every });
+    let log = builder.in_memory().unwrap();
+    let topic = TopicConfig::new().durability(Durability::Process); // needs the threads
+    log.create_topic("t", topic).unwrap();
+    let home = &log.ledger().home;
+    let ((let_go, waits), (said, heard)) = (mpsc::channel(), mpsc::channel());
+    let long: Arc<dyn Chore> = Arc::new(Waits(Mutex::new(waits), said.clone()));
+    assert!(home.upkeep.ask_thread(&Arc::downgrade(&long)));
+    assert_eq!(heard.recv().unwrap(), "begun");
+    let short: Arc<dyn Chore> = Arc::new(Tells(said));
+    assert!(home.agenda.ask_thread(&Arc::downgrade(&short)));
+    assert_eq!(heard.recv().unwrap(), "went on");
+    assert!(log.maintenance_failure().is_none(), "and who asks is told");
+    let_go.send(()).unwrap();
+    log.close().unwrap();
+}

@@ -32,8 +32,24 @@ const WORTH_REWRITING: u64 = 1 << 20;
 pub(super) struct Done {
     /// Bytes that were sealed and not rewritten when a pass failed: the thread does not try again before there are more.
     failed_at: Option<u64>,
-    /// What a pass of the thread met, which has nobody to tell.
-    failure: Option<Arc<Error>>,
+}
+
+/// What the threads met last, which have nobody to tell.
+#[derive(Default)]
+pub(super) struct Failures {
+    /// Steps 1 to 3.
+    sync: Option<Arc<Error>>,
+    /// Step 4.
+    compaction: Option<Arc<Error>>,
+}
+
+/// Step 4 as work for a thread: it may take long, and no sync waits behind it.
+pub(super) struct Compacting(Weak<Ledger>);
+
+impl Compacting {
+    pub(super) fn of(ledger: &Weak<Ledger>) -> Arc<Compacting> {
+        Arc::new(Compacting(Weak::clone(ledger)))
+    }
 }
 
 impl Ledger {
@@ -76,35 +92,45 @@ impl Ledger {
 
     /// All there is to do now, whether it is due or not.
     pub(crate) fn maintain(&self, report: &mut MaintenanceReport) -> Result<()> {
-        self.keep_up(true, report)
+        let synced = self.sync_and_roll();
+        synced.and(self.compact_if_due(true, report))
     }
 
-    fn keep_up(&self, asked_for: bool, report: &mut MaintenanceReport) -> Result<()> {
-        let synced = self.sync(); // wakes readers, whose code may want this
+    /// Steps 1 to 3.
+    fn sync_and_roll(&self) -> Result<()> {
+        let done = self.sync().and_then(|()| self.roll_if_large());
+        if done.is_ok() {
+            self.failures.lock().sync = None;
+        }
+        done
+    }
+
+    /// Step 4, if it is worth it.
+    fn compact_if_due(&self, asked_for: bool, report: &mut MaintenanceReport) -> Result<()> {
         let mut done = self.upkeep.lock();
-        let rolled = synced.and_then(|()| self.roll_if_large());
         let fresh = self.fresh_bytes()?;
         let again = asked_for
             || done
                 .failed_at
                 .is_none_or(|at| fresh >= at + WORTH_REWRITING);
-        let compacted = if fresh > WORTH_REWRITING && again {
+        if fresh > WORTH_REWRITING && again {
             let compacted = self.compact(report);
             done.failed_at = compacted.is_err().then_some(fresh);
-            compacted
-        } else {
-            Ok(())
-        };
-        let kept = rolled.and(compacted);
-        if kept.is_ok() && done.failed_at.is_none() {
-            done.failure = None;
+            compacted?;
         }
-        kept
+        if done.failed_at.is_none() {
+            self.failures.lock().compaction = None;
+        }
+        Ok(())
     }
 
-    /// What a pass of the thread met, if all is not well since.
+    /// What the threads met, if all is not well since.
     pub(crate) fn failure(&self) -> Option<Arc<Error>> {
-        self.upkeep.lock().failure.clone()
+        let failures = self.failures.lock();
+        failures
+            .sync
+            .clone()
+            .or_else(|| failures.compaction.clone())
     }
 
     /// Step 3.
@@ -150,11 +176,13 @@ impl Ledger {
 
 impl Chore for Ledger {
     fn run(&self) -> Result<()> {
-        let kept = self.keep_up(false, &mut MaintenanceReport::default());
-        if let Err(e) = kept
-            && !matches!(e, Error::Closed)
-        {
-            self.upkeep.lock().failure = Some(Arc::new(e));
+        if let Some(failure) = untold(self.sync_and_roll()) {
+            self.failures.lock().sync = Some(failure);
+        }
+        let compacting = Arc::downgrade(&self.compacting) as Weak<dyn Chore>;
+        let is_worth_it = !matches!(self.fresh_bytes(), Ok(0..=WORTH_REWRITING));
+        if is_worth_it && !self.home.upkeep.ask_thread(&compacting) {
+            return self.compacting.run();
         }
         Ok(())
     }
@@ -162,4 +190,27 @@ impl Chore for Ledger {
     fn whose(&self) -> String {
         "the upkeep of committed offsets".to_owned()
     }
+}
+
+impl Chore for Compacting {
+    fn run(&self) -> Result<()> {
+        let Some(ledger) = self.0.upgrade() else {
+            return Ok(());
+        };
+        let compacted = ledger.compact_if_due(false, &mut MaintenanceReport::default());
+        if let Some(failure) = untold(compacted) {
+            ledger.failures.lock().compaction = Some(failure);
+        }
+        Ok(())
+    }
+
+    fn whose(&self) -> String {
+        "the compaction of committed offsets".to_owned()
+    }
+}
+
+/// What a thread has nobody to tell.
+fn untold(done: Result<()>) -> Option<Arc<Error>> {
+    let failure = done.err().filter(|e| !matches!(e, Error::Closed));
+    failure.map(Arc::new)
 }

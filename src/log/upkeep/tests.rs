@@ -12,7 +12,7 @@ use crate::log::root::Access;
 use crate::log::{Log, Maintenance, TopicConfig, open};
 use crate::partition::policy::Retention;
 
-/// Panics when the thread of the log asks it, if it is told to, and counts how often that has asked.
+/// Panics when the thread for upkeep asks it, if it is told to, and counts how often that has asked.
 #[derive(Debug)]
 struct Trap {
     real: SystemClock,
@@ -22,7 +22,7 @@ struct Trap {
 
 impl Clock for Trap {
     fn now(&self) -> Timestamp {
-        if thread::current().name() == Some("thalweg-maintenance") {
+        if thread::current().name() == Some("thalweg-upkeep") {
             self.asked.fetch_add(1, Ordering::SeqCst);
             assert!(!self.set.load(Ordering::SeqCst), "planted");
         }
