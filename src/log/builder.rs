@@ -176,7 +176,7 @@ impl LogBuilder {
     /// | has members, and one of them subscribes to the topic | never, however little there is to read |
     /// | has members, and none of them does | so long after its last commit |
     /// | had members | so long after the last one left or was shut out, or after its last commit, if that came later |
-    /// | never had any: it commits by hand ([`assign`], [`set_positions`]) | so long after its last commit |
+    /// | never had any: it commits by hand ([`assign`], [`set_positions`]) | so long after its last commit, of which each renews all its places |
     ///
     /// The time counts while the log is open, and from its opening on at the earliest: nobody knows of a log that was closed when its
     /// groups were left, and whoever was off for longer can join first. (So a program that opens its log anew more often than that

@@ -376,6 +376,8 @@ impl Topic {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
+    /// It goes by the clock as it is: it does not hold tombstones back after a jump, as maintenance does.
+    ///
     /// # Errors
     ///
     /// [`Error::InvalidSetting`] if the topic is not compacted; [`Error::Corruption`], [`Error::Incompatible`] if a record cannot be read:

@@ -29,7 +29,7 @@ const REMOVED_AT_ONCE: u64 = 10_000;
 /// A pass begins no round of compaction once it has read so much for others.
 const READ_AT_ONCE: u64 = 256 << 20;
 /// So long after the calendar jumped ahead of the time that passed, a pass removes one segment of a partition for its age and no more, and
-/// compacts nothing: time for somebody to see to the clock. Tombstones neither go then nor are told when they may.
+/// compacts nothing unless it is asked to: time for somebody to see to the clock.
 const WARY_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// Looks after the topics of one open log, and after offsets that expire.

@@ -131,6 +131,27 @@ fn who_commits_by_hand_has_for_each_partition_the_time_since_its_last_commit() {
 }
 
 #[test]
+fn who_commits_by_hand_again_and_again_keeps_its_place_though_nothing_new_comes() {
+    let (_disk, clock, log) = begin();
+    let group = log.group("g");
+    let partitions = [TopicPartition::new("orders", 0)];
+    let mut by_hand = group.assign(partitions).join().unwrap();
+    assert_eq!(by_hand.poll(NOW).unwrap().len(), 10);
+    by_hand.commit().unwrap();
+    for day in 0..16 {
+        assert_eq!(pass(&log, &clock, DAY), 0, "{day}");
+        assert_eq!(by_hand.poll(NOW).unwrap().len(), 0);
+        let done = [by_hand.commit_durable(), by_hand.commit()];
+        assert!(matches!(done, [Ok(()), Ok(())]), "{done:?}");
+    }
+    // And who does so too late has committed.
+    assert_eq!(pass(&log, &clock, WEEK), 1);
+    by_hand.commit().unwrap();
+    assert_eq!(committed(&group), ["orders-0@10"]);
+    assert_eq!(pass(&log, &clock, just_under(WEEK)), 0);
+}
+
+#[test]
 fn what_is_set_from_outside_has_its_own_time_even_in_a_group_that_was_left_long_ago() {
     let (_disk, clock, log) = begin();
     let group = log.group("g");

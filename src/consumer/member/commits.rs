@@ -54,7 +54,7 @@ impl Member {
     /// Everything returned so far of these is done.
     pub(super) fn commit_moved(&mut self, of: impl Fn(&Source) -> bool) -> Result<()> {
         self.log.check_open()?;
-        self.store(self.moved(&of))?;
+        self.store(self.moved(&of).chain(self.forgotten(&of)))?;
         for source in self.sources.iter_mut().filter(|source| of(source)) {
             source.moved = false;
         }
@@ -63,7 +63,8 @@ impl Member {
 
     pub(super) fn commit_moved_durably(&mut self) -> Result<()> {
         self.log.check_open()?;
-        let moved: Vec<Commit<'_>> = self.moved(&|_: &Source| true).collect();
+        let all = |_: &Source| true;
+        let moved: Vec<Commit<'_>> = self.moved(&all).chain(self.forgotten(&all)).collect();
         let still = |source: &&Source| !source.moved;
         let others = self.sources.iter().filter(still).filter_map(commit_of);
         let others: Vec<Commit<'_>> = others.collect();
@@ -132,6 +133,7 @@ impl Member {
                 done.push(i);
             }
         }
+        commits.extend(self.forgotten(&|_| true));
         self.store(commits.into_iter())?;
         for i in done {
             self.sources[i].moved = false;
@@ -146,6 +148,17 @@ impl Member {
         let sources = self.sources.iter();
         let sources = sources.filter(move |source| source.moved && of(source));
         sources.filter_map(commit_of)
+    }
+
+    /// Those that did not move and are not stored any more: what nobody subscribes to may expire. The time of the others counts from now on.
+    fn forgotten(&self, of: &impl Fn(&Source) -> bool) -> Vec<Commit<'_>> {
+        let ledger = self.log.ledger();
+        if !matches!(self.role, Role::ByHand) || !ledger.expires() {
+            return Vec::new();
+        }
+        let still = self.sources.iter();
+        let still = still.filter(|source| !source.moved && of(source));
+        ledger.renew(self.group(), still.filter_map(commit_of))
     }
 
     fn store<'s>(&'s self, commits: impl Iterator<Item = Commit<'s>>) -> Result<()> {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::live::stored_key;
-use super::{Ledger, PartitionKey, chunks};
+use super::{Commit, Ledger, PartitionKey, chunks};
 use crate::error::Result;
 use crate::log::maintenance::MaintenanceReport;
 use crate::record::Record;
@@ -118,7 +118,7 @@ type TopicNames = HashMap<u128, Arc<str>>;
 
 impl Ledger {
     /// Does what is committed expire?
-    pub(in crate::log) fn expires(&self) -> bool {
+    pub(crate) fn expires(&self) -> bool {
         self.expiry.is_some()
     }
 
@@ -141,6 +141,20 @@ impl Ledger {
     /// The last member of a group has gone. Said before anybody else can join it.
     pub(crate) fn emptied(&self, group: &str, now: Duration) {
         self.live.lock().emptied(group, Moment::of(now));
+    }
+
+    /// These were committed before, and are so again now: from now on their time counts. Those that were forgotten meanwhile, or never
+    /// committed, are given back: they are to be stored.
+    pub(crate) fn renew<'c>(
+        &self,
+        group: &str,
+        commits: impl Iterator<Item = Commit<'c>>,
+    ) -> Vec<Commit<'c>> {
+        let mut live = self.live.lock();
+        let at = self.moment();
+        commits
+            .filter(|commit| !live.renew(group, commit.key(), commit.next, at))
+            .collect()
     }
 
     /// Forgets what has expired. Durable with the next sync, which is asked for.

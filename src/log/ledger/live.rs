@@ -107,6 +107,20 @@ impl Live {
         Ok(())
     }
 
+    /// What is committed so already is so from now on. `false`: it is not.
+    pub(super) fn renew(
+        &mut self,
+        group: &str,
+        key: PartitionKey,
+        next: Offset,
+        at: Moment,
+    ) -> bool {
+        let of_group = self.groups.get_mut(group);
+        let row = of_group.and_then(|of| of.rows.get_mut(&key));
+        let same = row.filter(|row| row.next == next);
+        same.map(|row| row.at = at).is_some()
+    }
+
     fn group(&mut self, name: &str) -> &mut OfGroup {
         if !self.groups.contains_key(name) {
             self.groups.insert(name.to_owned(), OfGroup::default());
