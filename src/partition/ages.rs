@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::policy::RetentionTime;
+use super::writer::Last;
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::format::accumulator::Accumulator;
@@ -113,15 +114,15 @@ impl Ages {
         Ok(Some(Newest::Unknown)) // 3
     }
 
-    /// How many of these segments, from the oldest on, end at `anyway` or before it, or hold nothing of this time or a later one. `last` is
-    /// behind them.
+    /// How many of these segments, from the oldest on, end at `anyway` or before it, or hold nothing of this time or a later one; and
+    /// whether nobody knows how old the next one is. `last` is behind them.
     pub(super) fn older(
         mut self,
         sealed: &[Arc<Segment>],
         last: Begin,
         time: Timestamp,
         anyway: u64,
-    ) -> Result<usize> {
+    ) -> Result<(usize, bool)> {
         for (segment, behind) in sealed.iter().zip(1..) {
             let footer = segment.seal().map(|seal| seal.footer);
             let totals = footer.map(|footer| footer.accumulator).unwrap_or_default();
@@ -132,11 +133,29 @@ impl Ages {
             let newest = self.newest(Begin::of(&segment.header), &totals, begins)?;
             let ends = footer.is_some_and(|footer| footer.next_base <= anyway);
             if !ends && newest.is_some_and(|newest| !newest.is_before(time)) {
-                return Ok(behind - 1);
+                return Ok((behind - 1, newest == Some(Newest::Unknown)));
             }
         }
-        Ok(sealed.len())
+        Ok((sealed.len(), false))
     }
+}
+
+/// The time by the clock; or by these segments, if it is behind: the latest of what they say. One that was ahead leaves times that look
+/// the same, so not by more than a year: a host without a battery starts with the time of its last stop, or of its system, and nothing is
+/// to wait for ten years.
+pub(super) fn latest(now: Timestamp, sealed: &[Arc<Segment>], last: Option<&Last>) -> Timestamp {
+    const BEHIND: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+    let said = |begin: Begin, totals: &Accumulator| {
+        let times = [begin.created, Timestamp::from_millis(totals.last_append)];
+        let may_be = times.into_iter().filter(|&time| time <= now.plus(BEHIND));
+        may_be.fold(now, Ord::max)
+    };
+    let sealed = sealed.iter().filter_map(|segment| {
+        let totals = &segment.seal()?.footer.accumulator;
+        Some(said(Begin::of(&segment.header), totals))
+    });
+    let last = last.map(|last| said(last.begin, &last.totals));
+    sealed.chain(last).fold(now, Ord::max)
 }
 
 /// When a segment with records is as old as `age`, which counts from its first append; or from when it was begun, if that is to come.

@@ -77,27 +77,22 @@ pub(crate) fn last_segment(
     report: &mut RecoveryReport,
 ) -> Result<Verdict> {
     let remade = known.remade;
-    let point = home.evidence.point(place.topic, place.at.partition().get());
+    let (topic, partition) = (place.topic, place.at.partition().get());
+    let point = home.evidence.point(topic, partition);
     let Some(slot) = segments.slots.last() else {
         return nothing_left(place, point.as_ref(), segments.log_start);
     };
     let mut last = Last::open(place, home, settings, slot, known)?;
     last.check_point(point.as_ref(), remade, segments.log_start)?;
-    let checked = home
-        .evidence
-        .checked(place.topic, place.at.partition().get());
+    let checked = home.evidence.checked(topic, partition);
     let era = era(home, &last.header, point.as_ref(), checked.as_ref());
     let same_boot = home.evidence.same_boot_since(era);
     last.same_boot = same_boot;
     last.synced = point.filter(|p| last.holds(p));
-    let earlier = segments
-        .slots
-        .len()
-        .checked_sub(2)
-        .and_then(|at| segments.slots[at].opened());
-    let earlier = earlier
-        .and_then(|segment| segment.seal())
-        .map_or(0, |seal| seal.footer.accumulator.last_append);
+    let before = segments.slots.len().checked_sub(2);
+    let before = before.and_then(|at| segments.slots[at].opened());
+    let before = before.and_then(|segment| segment.seal());
+    let earlier = before.map_or(0, |seal| seal.footer.accumulator.last_append);
     let clean = known.clean && point.is_some();
     let newest = |c: &Point| point.is_none_or(|p| p.open_number <= c.open_number);
     let checked = checked.filter(|c| same_boot && last.holds(c) && newest(c));
@@ -106,9 +101,11 @@ pub(crate) fn last_segment(
     } else {
         last.judge(slot, checked, remade, report)
     }?;
+    // If it is empty, it says at least when it was begun: what stood before it may be gone.
+    let begun = Some(last.header.created_ms).filter(|_| verdict.last_append == 0);
     verdict.last_append = verdict
         .last_append
-        .max(earlier.max(0) as u64)
+        .max(earlier.max(begun.unwrap_or(0)).max(0) as u64)
         .min(super::writer::LATEST as u64);
     Ok(verdict)
 }

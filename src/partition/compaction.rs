@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ages::{Ages, Begin, over_at};
+use super::ages::{Ages, Begin, latest, over_at};
 use super::newest::Newest;
 use super::pass::{Pass, file_len, runs};
 use super::policy::{Compaction, RetentionTime};
@@ -37,8 +37,8 @@ pub(crate) struct Plan {
     pub(crate) packing: Packing,
     /// How long a tombstone stays after what it deletes. `None`: it goes with it.
     pub(crate) tombstones: Option<Duration>,
-    /// Segments with a record of this time or a later one stay as they are.
-    pub(crate) settled: Option<(RetentionTime, Timestamp)>,
+    /// Segments with a record that is no older than this stay as they are.
+    pub(crate) settled: Option<(RetentionTime, Duration)>,
     /// Segments are put together up to this size.
     pub(crate) run_bytes: u64,
 }
@@ -92,7 +92,7 @@ impl Plan {
             memory,
             packing: Packing::AsTheyWere,
             tombstones: Some(compaction.tombstones()),
-            settled: settled.map(|lag| (settings.retention_time, now.minus(lag))),
+            settled: settled.map(|lag| (settings.retention_time, lag)),
             run_bytes: settings.segment_bytes,
         }
     }
@@ -182,16 +182,24 @@ impl Inner {
         self.manifest.lock().manifest.clean
     }
 
-    /// How many of the sealed segments may be compacted, from the oldest on. Those that were once need no lag any more.
+    /// How many of the sealed segments may be compacted, from the oldest on. Those that were once need no lag any more. Where nobody knows
+    /// how old one is, the last segment may be begun anew, which will say it.
     fn settled(&self, plan: &Plan, sealed: &[Arc<Segment>]) -> Result<usize> {
-        let Some((by, before)) = plan.settled else {
+        let Some((by, lag)) = plan.settled else {
             return Ok(sealed.len());
         };
+        let before = plan.now.minus(lag);
         let below = self.clean().map_or(0, |clean| clean.below);
         let Some(last) = self.writer.lock().last() else {
             return Ok(0);
         };
-        Ages::new(by, plan.now).older(sealed, last.begin, before, below)
+        let (now, totals) = (plan.now, &last.totals);
+        let (count, unknown) = Ages::new(by, now).older(sealed, last.begin, before, below)?;
+        let over = || totals.records == 0 || over_at(last.begin, totals, lag, now) <= now;
+        if unknown && over() {
+            self.renew_last()?;
+        }
+        Ok(count)
     }
 }
 
@@ -348,7 +356,10 @@ impl<'r> Round<'r> {
                 return Ok(());
             }
             // From now on, or a little later, what they delete is gone.
-            let now = self.pass.inner.home.clock.now().max(self.plan.now);
+            let inner = self.pass.inner;
+            let now = inner.home.clock.now().max(self.plan.now);
+            let last = inner.writer.lock().last();
+            let now = latest(now, self.sealed, last.as_ref());
             self.judge.horizon = self.plan.tombstones.map(|stay| now.plus(stay).as_millis());
             let (run, packing) = (&self.sealed[run], self.plan.packing);
             let swapped = self.pass.swap(run, packing, &mut self.judge)?;

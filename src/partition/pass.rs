@@ -328,7 +328,9 @@ impl Pass<'_> {
 
 /// The runs that can be rewritten to one file each: no gap that recovery left lies within, no offset is too far from the first, and
 /// the file has about `most` bytes if so many stay of the batches of each segment, or takes the place of one alone. (Header and footer it
-/// has once: any number of segments of which nothing stays are one run.) Should all stay, it is not too large.
+/// has once: any number of segments of which nothing stays are one run.) Should all stay, it is not too large. And none was begun before
+/// the one in front of it: by clocks that disagree, of which [`ages`](super::ages) needs the one that was right, and the new file says one
+/// time.
 pub(crate) fn runs(
     sealed: &[Arc<Segment>],
     most: u64,
@@ -344,6 +346,7 @@ pub(crate) fn runs(
             let next_base = |of: &Segment| of.seal().map(|seal| seal.footer.next_base);
             let end = next_base(segment).unwrap_or(u64::MAX);
             segment.header.expected == segment.base()
+                && segment.header.created_ms >= before.header.created_ms
                 && next_base(before) == Some(segment.base())
                 && u32::try_from(end - first.base()).is_ok()
                 && bytes + len <= most

@@ -83,3 +83,47 @@ fn f78_what_is_written_anew_says_when_it_was_first_begun() {
         world.put(key, Some("another"));
     }
 }
+
+/// The last segment is empty, and was begun while the clock was behind: that says nothing, so it is begun anew.
+#[test]
+fn f77_what_nobody_knows_the_age_of_is_compacted_in_the_end_though_nothing_is_appended() {
+    let lazy = Compaction::new().min_lag(HOUR).min_dirty_ratio(0.0);
+    let config = TopicConfig::new().compacted(lazy);
+    let mut world = World::with(config, Opening::default());
+    world.put("a", Some("1"));
+    world.roll();
+    let right = world.clock.now();
+    let skewed = |by: i64| Timestamp::from_millis(right.as_millis() + by);
+    world.clock.set(skewed(TEN_YEARS));
+    world.put("a", Some("2"));
+    world.clock.set(skewed(-TEN_YEARS / 100));
+    world.roll();
+    world.clock.set(right);
+    for _ in 0..4 {
+        world.clock.advance(HOUR);
+        world.maintain();
+    }
+    assert_eq!(offsets(&world), [1]);
+}
+
+#[test]
+fn f70_a_tombstone_stays_for_its_time_though_the_clock_was_behind_when_it_was_told() {
+    let eager = Compaction::new().min_dirty_ratio(0.0); // a day
+    let config = TopicConfig::new().compacted(eager);
+    let mut world = World::with(config, Opening::default());
+    world.put("a", Some("1"));
+    world.put("a", None);
+    world.put("b", Some("1"));
+    world.roll();
+    let right = world.clock.now();
+    let behind = Timestamp::from_millis(right.as_millis() - TEN_YEARS / 100);
+    world.clock.set(behind);
+    world.maintain();
+    world.clock.set(right);
+    world.clock.advance(2 * HOUR);
+    world.maintain();
+    assert_eq!(offsets(&world), [1, 2], "two hours of a day");
+    world.clock.advance(24 * HOUR);
+    world.maintain();
+    assert_eq!(offsets(&world), [2]);
+}

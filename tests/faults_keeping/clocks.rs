@@ -255,3 +255,23 @@ fn f78_one_append_under_a_clock_that_was_ahead_pins_nothing() {
         assert_eq!(rows(&partition), []);
     }
 }
+
+/// A host without a battery: everything is gone, and the last segment is empty; its header alone says what time it was.
+#[test]
+fn f77_what_is_appended_to_an_emptied_log_that_is_reopened_while_the_clock_is_behind_stays() {
+    let (disk, clock, log, partition) = made(with_age(DAY));
+    fill(&partition, 0..1);
+    clock.advance(3 * DAY);
+    passes(&log);
+    assert_eq!(rows(&partition), []);
+    drop(partition);
+    log.close().unwrap();
+    let right = clock.now();
+    clock.set(earlier(right, 30 * DAY));
+    let log = open_with(&disk, &clock);
+    fill(&t0(&log), 1..2);
+    clock.set(right);
+    clock.advance(HOUR);
+    passes(&log);
+    assert_eq!(rows(&t0(&log)), numbered(1..2), "an hour old, of a day");
+}
