@@ -17,7 +17,8 @@ use crate::partition::home::Home;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
-    /// Two threads of the log, one for syncs and one for what takes longer, started when a topic is made that needs it, or the log is opened with one, or a consumer joins, and stopped
+    /// Two threads of the log, one for syncs and one for what takes longer, started when a topic is made that needs them, or the log
+    /// is opened with one, or a consumer joins, and stopped
     /// when the log is closed. A topic needs them below [`Durability::Power`](crate::Durability::Power), and with a
     /// [`Retention`](crate::Retention) or a [`Compaction`](crate::Compaction); [`offsets_retention`](crate::LogBuilder::offsets_retention)
     /// needs them from the start. The default on disk.

@@ -149,6 +149,10 @@ fn who_commits_by_hand_again_and_again_keeps_its_place_though_nothing_new_comes(
     by_hand.commit().unwrap();
     assert_eq!(committed(&group), ["orders-0@10"]);
     assert_eq!(pass(&log, &clock, just_under(WEEK)), 0);
+    // What is set from outside is not taken back by who has nothing new to commit.
+    group.set_positions(&next(&[("orders", 0, 4)])).unwrap();
+    by_hand.commit().unwrap();
+    assert_eq!(committed(&group), ["orders-0@4"]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Live {
         Ok(())
     }
 
-    /// What is committed so already is so from now on. `false`: it is not.
+    /// What is committed so already is so from now on; what somebody else has set stays as it is. `false`: nothing is committed there.
     pub(super) fn renew(
         &mut self,
         group: &str,
@@ -117,8 +117,12 @@ impl Live {
     ) -> bool {
         let of_group = self.groups.get_mut(group);
         let row = of_group.and_then(|of| of.rows.get_mut(&key));
-        let same = row.filter(|row| row.next == next);
-        same.map(|row| row.at = at).is_some()
+        row.map(|row| {
+            if row.next == next {
+                row.at = at;
+            }
+        })
+        .is_some()
     }
 
     fn group(&mut self, name: &str) -> &mut OfGroup {
