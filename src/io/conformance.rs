@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::memory::Memory;
-use super::{File, Kind, LockState, OpenMode, Storage, read_full, write_full};
+use super::{
+    BLOCK, Block, File, Kind, LockState, OpenMode, Reading, Storage, read_full, write_full,
+};
 
 /// A storage and a directory of its own in it.
 struct Stage {
@@ -106,6 +108,7 @@ on_every_storage![
     a_lock_whose_file_is_gone_or_replaced_is_lost,
     syncs_succeed,
     a_sync_behind_ends_when_it_is_waited_for_or_dropped,
+    what_is_read_ahead_comes_in_order_and_ends,
     many_files_are_synced_in_one_call,
     identity_stays_with_the_file_and_a_copy_has_another,
     a_map_shows_what_a_read_does,
@@ -346,6 +349,37 @@ fn a_sync_behind_ends_when_it_is_waited_for_or_dropped(stage: &Stage) {
     write_full(&*file, b"yz", 0).unwrap();
     drop(syncing);
     assert_eq!(stage.bytes("f"), b"yz");
+}
+
+fn what_is_read_ahead_comes_in_order_and_ends(stage: &Stage) {
+    let bytes: Vec<u8> = (0..7 * BLOCK / 2).map(|n| (n / 251) as u8).collect();
+    let file = stage.make("f", &bytes);
+    let reading = |at, end| Reading {
+        file: Arc::clone(&file),
+        at,
+        end,
+        room: 100,
+    };
+    let len = bytes.len() as u64;
+    for (at, end) in [(0, len), (1, 2), (77, len - 1), (5, len + 9), (len, len)] {
+        let mut ahead = stage.storage.read_ahead(reading(at, end));
+        let (mut block, mut read) = (Block::default(), Vec::new());
+        loop {
+            block = ahead.next(block).unwrap();
+            if block.bytes.len() == block.from {
+                break;
+            }
+            assert!(block.from >= 100);
+            read.extend_from_slice(&block.bytes[block.from..]);
+        }
+        let wanted = &bytes[at as usize..end.min(len) as usize];
+        assert!(read == wanted, "{at}..{end}");
+        assert!(ahead.next(block).unwrap().bytes.len() <= 100 + 64);
+    }
+    let mut ahead = stage.storage.read_ahead(reading(0, len));
+    ahead.next(Block::default()).unwrap();
+    drop(ahead); // with the rest unread
+    drop(stage.storage.read_ahead(reading(0, len)));
 }
 
 fn many_files_are_synced_in_one_call(stage: &Stage) {

@@ -8,6 +8,7 @@
 //! * [`memory`] keeps files in memory; with the feature `testing` it remembers what was synced, yields the states that a
 //!   crash may leave, and returns the errors that a test asks for.
 
+mod ahead;
 #[cfg(unix)]
 pub(crate) mod disk;
 #[cfg(unix)]
@@ -24,6 +25,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use self::ahead::{Ahead, BLOCK, Block, Reading};
 pub(crate) use self::syncing::Syncing;
 
 /// How [`Storage::open`] opens a file.
@@ -92,6 +94,8 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
     fn sync_many(&self, files: &[Arc<dyn File>]) -> Vec<io::Result<()>>;
     /// Begins `sync_data`, which goes on while the caller does something else, where that helps.
     fn sync_behind(&self, file: &Arc<dyn File>) -> Syncing;
+    /// Begins to read a part of a file, which goes on while the caller looks at what was read, where that helps.
+    fn read_ahead(&self, reading: Reading) -> Ahead;
     /// What is the same until the machine restarts; `None` where it cannot be told.
     fn boot_id(&self) -> Option<u128>;
     /// Identity of the file at `path`.

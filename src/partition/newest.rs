@@ -34,7 +34,7 @@ const LEAST_SLOTS: usize = 16;
 /// A table that may grow begins with so many.
 const FIRST_SLOTS: usize = 1 << 14;
 /// So many records are taken in at a time.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 128;
 
 impl Newest {
     /// A table for so many keys, or fewer, if that takes at most so many bytes, else for as many as these hold; of records from an offset on.

@@ -9,7 +9,7 @@ use super::home::Home;
 use crate::error::{Error, Result};
 use crate::format::names;
 use crate::io::{File, OpenMode, write_full};
-use crate::segment::scan::Stream;
+use crate::segment::stream::Stream;
 
 /// Bytes that are compared or copied at once.
 const COPY: usize = 1 << 20;

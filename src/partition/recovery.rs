@@ -25,7 +25,8 @@ use crate::format::wire::Seed;
 use crate::io::{File, OpenMode, write_full};
 use crate::segment::active::ActiveSegment;
 use crate::segment::rewrite;
-use crate::segment::scan::{Stream, sound};
+use crate::segment::scan::sound;
+use crate::segment::stream::Stream;
 use crate::slotted::{remove_if_there, sync_parent};
 
 impl Inner {

@@ -25,6 +25,7 @@ pub(crate) mod read;
 pub(crate) mod rewrite;
 pub(crate) mod scan;
 pub(crate) mod spare;
+pub(crate) mod stream;
 pub(crate) mod tail;
 pub(crate) mod whole;
 mod window;

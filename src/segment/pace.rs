@@ -32,12 +32,12 @@ impl Syncs {
         self.over.notify_all();
     }
 
-    fn ended(&self) -> u64 {
+    pub(super) fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
     }
 
     /// Has one ended since, or is one under way?
-    fn went_on(&self, since: u64) -> bool {
+    pub(super) fn went_on(&self, since: u64) -> bool {
         let ended = self.ended();
         ended != since || self.begun.load(Ordering::Relaxed) != ended
     }

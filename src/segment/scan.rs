@@ -4,10 +4,10 @@
 //! returned as itself (it says nothing about the bytes).
 
 use std::io;
-use std::ops::Range;
 
 use super::index::{Index, Place};
 use super::read::{Flaw, check};
+use super::stream::Stream;
 use super::{Ground, Segment, Why};
 use crate::format::accumulator::Accumulator;
 use crate::format::batch::{self, BatchHeader, HEADER_LEN, SYNC};
@@ -16,65 +16,7 @@ use crate::format::extension::Extension;
 use crate::format::footer::{FOOTER_LEN, FOOTER_SYNC, Footer};
 use crate::format::segment::SegmentHeader;
 use crate::format::wire::Seed;
-use crate::io::{File, read_full};
-
-/// Bytes that a scan takes at once.
-const WINDOW: usize = 256 * 1024;
-const LEAST_WINDOW: usize = 32 * 1024;
-
-/// A file read forwards through a buffer.
-pub(crate) struct Stream<'f> {
-    file: &'f dyn File,
-    /// The file is looked at up to here.
-    len: u64,
-    buffer: Vec<u8>,
-    start: u64,
-    /// Bytes to read next: few where what follows may be passed over, and more each time it was not.
-    window: usize,
-}
-
-impl<'f> Stream<'f> {
-    pub(crate) fn new(file: &'f dyn File, len: u64) -> Stream<'f> {
-        Stream {
-            file,
-            len,
-            buffer: Vec::new(),
-            start: 0,
-            window: WINDOW,
-        }
-    }
-
-    /// What comes next lies further on, and perhaps by itself.
-    pub(crate) fn leap(&mut self) {
-        self.window = LEAST_WINDOW;
-    }
-
-    /// The bytes from `position` on: at least `need` of them, unless the file ends before.
-    pub(crate) fn at(&mut self, position: u64, need: usize) -> io::Result<&[u8]> {
-        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        let need = need.min(left);
-        let held = self.held(position);
-        if held.as_ref().is_none_or(|held| held.len() < need) {
-            let held = held.unwrap_or(0..0);
-            let known = held.len();
-            self.buffer.copy_within(held, 0);
-            self.buffer.resize(need.max(self.window).min(left), 0);
-            self.window = (2 * self.window).min(WINDOW);
-            self.start = position;
-            let rest = &mut self.buffer[known..];
-            let read = read_full(self.file, rest, position + known as u64);
-            self.buffer.truncate(known + *read.as_ref().unwrap_or(&0));
-            read?;
-        }
-        let held = self.held(position).unwrap_or(0..0);
-        Ok(&self.buffer[held])
-    }
-
-    fn held(&self, position: u64) -> Option<Range<usize>> {
-        let skip = usize::try_from(position.checked_sub(self.start)?).ok()?;
-        (skip <= self.buffer.len()).then_some(skip..self.buffer.len())
-    }
-}
+use crate::io::File;
 
 /// Where a scan begins, and what is known of the bytes before.
 #[derive(Clone, Debug)]

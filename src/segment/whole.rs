@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::read::{Flaw, check};
+use super::stream::Stream;
 use super::{Damage, Ground, Seal, Segment, Why, scan};
 use crate::error::{Error, Result};
 use crate::format::Bad;
@@ -149,7 +150,7 @@ pub(super) fn each_batch(
     let seal = segment.seal().expect("only sealed segments are rewritten");
     let io = |e| Error::io("read", segment.path(), e);
     let file = ground.handles.file(&segment.handle).map_err(io)?;
-    let mut stream = scan::Stream::new(&*file, seal.data_end);
+    let mut stream = Stream::reading_on(ground, &file, seal.data_end);
     let mut way = Way {
         segment,
         seal,
@@ -216,12 +217,7 @@ impl Way<'_> {
     }
 
     /// Goes on towards an offset, as far as nothing of it need be looked into. `false`: the next batch must be.
-    fn pass_over(
-        &mut self,
-        ground: &Ground,
-        stream: &mut scan::Stream<'_>,
-        wanted: u64,
-    ) -> Result<bool> {
+    fn pass_over(&mut self, ground: &Ground, stream: &mut Stream<'_>, wanted: u64) -> Result<bool> {
         let io = |e| Error::io("read", self.segment.path(), e);
         let place = self.segment.floor_place(ground, wanted)?;
         if let Some((first, position)) = place.filter(|&(_, position)| position > self.at) {

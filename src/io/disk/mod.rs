@@ -14,8 +14,8 @@ use std::time::UNIX_EPOCH;
 use self::file::{DiskFile, sync_side_by_side};
 use self::lock::DiskLock;
 use super::{
-    DirEntry, File, Identity, Kind, Lock, LockState, OpenMode, Storage, Syncing, create_dirs,
-    retried,
+    Ahead, DirEntry, File, Identity, Kind, Lock, LockState, OpenMode, Reading, Storage, Syncing,
+    create_dirs, retried,
 };
 
 /// How often a lock file may be replaced under our feet before we call it taken.
@@ -82,6 +82,10 @@ impl Storage for Disk {
 
     fn sync_behind(&self, file: &Arc<dyn File>) -> Syncing {
         file::sync_behind(file)
+    }
+
+    fn read_ahead(&self, reading: Reading) -> Ahead {
+        Ahead::on_a_thread(reading)
     }
 
     fn boot_id(&self) -> Option<u128> {

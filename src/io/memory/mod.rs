@@ -42,7 +42,8 @@ use self::handle::{MemoryFile, MemoryLock};
 use self::state::State;
 use self::tree::{Change, Inode, Node, Tree};
 use super::{
-    DirEntry, File, Identity, Kind, Lock, OpenMode, Storage, Syncing, create_dirs, retried,
+    Ahead, DirEntry, File, Identity, Kind, Lock, OpenMode, Reading, Storage, Syncing, create_dirs,
+    retried,
 };
 
 /// A kind of call to the simulated disk.
@@ -251,8 +252,13 @@ impl Storage for Memory {
         files.iter().map(|file| file.sync_data()).collect()
     }
 
+    // What has a thread of its own on a disk is done when it is asked for, so that a simulation repeats itself.
     fn sync_behind(&self, file: &Arc<dyn File>) -> Syncing {
-        Syncing::done(file.sync_data()) // in the order of the calls, so that a simulation repeats itself
+        Syncing::done(file.sync_data())
+    }
+
+    fn read_ahead(&self, reading: Reading) -> Ahead {
+        Ahead::at_hand(reading)
     }
 
     fn boot_id(&self) -> Option<u128> {
