@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicI8, Ordering};
 
-use super::index::Place;
 use crate::format::batch::HEADER_LEN;
+use crate::format::index::OffsetEntry;
 
 /// A part of a segment that probably holds a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct Guess {
 impl Guess {
     /// Where the batch with this offset is if those between the two places are nearly alike. `None` where that is not so, or
     /// would save too little.
-    pub(crate) fn between(floor: &Place, next: &Place, delta: u32) -> Option<Guess> {
+    pub(crate) fn between(floor: OffsetEntry, next: OffsetEntry, delta: u32) -> Option<Guess> {
         let records = u64::from(next.delta.checked_sub(floor.delta)?);
         let bytes = u64::from(next.position.checked_sub(floor.position)?);
         let size = bytes.checked_div(records)?;
@@ -74,20 +74,15 @@ impl Luck {
 mod tests {
     use super::*;
 
-    fn place(delta: u32, position: u32) -> Place {
-        Place {
-            delta,
-            position,
-            append_ms: 0,
-            max_time: 0,
-        }
+    fn place(delta: u32, position: u32) -> OffsetEntry {
+        OffsetEntry { delta, position }
     }
 
     #[test]
     fn batches_of_one_size_are_found_to_the_byte() {
         let (floor, next) = (place(100, 5000), place(130, 5000 + 30 * 138));
         for n in 0..30 {
-            let guess = Guess::between(&floor, &next, 100 + n).unwrap();
+            let guess = Guess::between(floor, next, 100 + n).unwrap();
             assert_eq!(guess.position, 5000 + u64::from(n) * 138);
             assert_eq!(guess.bytes, 138);
         }
@@ -97,7 +92,7 @@ mod tests {
     fn batches_of_several_sizes_leave_room_on_both_sides_and_stay_within_the_stretch() {
         let (floor, next) = (place(0, 1000), place(100, 1000 + 10_001));
         for delta in 0..100 {
-            let guess = Guess::between(&floor, &next, delta).unwrap();
+            let guess = Guess::between(floor, next, delta).unwrap();
             let around = 1000 + u64::from(delta) * 100;
             assert!(guess.position <= around.max(1000), "{delta}");
             let end = guess.position + guess.bytes as u64;
@@ -108,11 +103,11 @@ mod tests {
     #[test]
     fn nothing_is_guessed_where_it_would_not_pay() {
         let shared = place(500, 6000);
-        assert_eq!(Guess::between(&place(0, 1000), &shared, 7), None);
-        assert_eq!(Guess::between(&place(0, 1000), &place(1, 5000), 0), None);
-        assert_eq!(Guess::between(&place(0, 1000), &place(3, 6002), 1), None);
-        assert_eq!(Guess::between(&place(9, 1000), &place(9, 1000), 9), None);
-        assert_eq!(Guess::between(&place(9, 1000), &place(3, 10), 9), None);
+        assert_eq!(Guess::between(place(0, 1000), &shared, 7), None);
+        assert_eq!(Guess::between(place(0, 1000), &place(1, 5000), 0), None);
+        assert_eq!(Guess::between(place(0, 1000), &place(3, 6002), 1), None);
+        assert_eq!(Guess::between(place(9, 1000), &place(9, 1000), 9), None);
+        assert_eq!(Guess::between(place(9, 1000), &place(3, 10), 9), None);
     }
 
     #[test]

@@ -16,35 +16,48 @@ pub(crate) struct Place {
     pub(crate) max_time: i64,
 }
 
-/// Entries in ascending order of offset and position.
+/// Entries in ascending order of offset and position. Offsets stand by themselves, so that looking for one touches little memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
-    places: Vec<Place>,
+    offsets: Vec<OffsetEntry>,
+    /// For each of them.
+    times: Vec<Times>,
+}
+
+/// As in [`Place`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    append_ms: i64,
+    max_time: i64,
 }
 
 impl Index {
     /// Adds a place behind all others; one that is not behind them is ignored.
     pub(crate) fn push(&mut self, place: Place) {
-        let behind = |last: &Place| place.delta > last.delta && place.position > last.position;
-        if self.places.last().is_none_or(behind) {
-            self.places.push(place);
+        let behind =
+            |last: &OffsetEntry| place.delta > last.delta && place.position > last.position;
+        if self.offsets.last().is_none_or(behind) {
+            self.offsets.push(OffsetEntry {
+                delta: place.delta,
+                position: place.position,
+            });
+            self.times.push(Times {
+                append_ms: place.append_ms,
+                max_time: place.max_time,
+            });
         }
     }
 
     /// The last batch known to begin at or before `delta`, and the next known one.
-    pub(crate) fn around(&self, delta: u32) -> (Option<&Place>, Option<&Place>) {
+    pub(crate) fn around(&self, delta: u32) -> (Option<OffsetEntry>, Option<OffsetEntry>) {
         let after = self.at_or_before(delta);
-        let floor = after.checked_sub(1).and_then(|at| self.places.get(at));
-        (floor, self.places.get(after))
+        let entry = |at: usize| self.offsets.get(at).copied();
+        (after.checked_sub(1).and_then(entry), entry(after))
     }
 
     /// The last place at or before `delta`.
-    pub(crate) fn floor(&self, delta: u32) -> Option<Place> {
-        let after = self.at_or_before(delta);
-        after
-            .checked_sub(1)
-            .and_then(|at| self.places.get(at))
-            .copied()
+    pub(crate) fn floor(&self, delta: u32) -> Option<OffsetEntry> {
+        self.around(delta).0
     }
 
     /// How many places begin at or before `delta`.
@@ -52,76 +65,77 @@ impl Index {
     /// Batches are mostly of one size, so a guess from both ends comes near; from there the steps double until the place is
     /// between two of them. Halving the whole list instead would touch twenty distant lines of memory.
     fn at_or_before(&self, delta: u32) -> usize {
-        let (Some(first), Some(last)) = (self.places.first(), self.places.last()) else {
+        let (Some(first), Some(last)) = (self.offsets.first(), self.offsets.last()) else {
             return 0;
         };
         if delta < first.delta {
             return 0;
         }
         if delta >= last.delta {
-            return self.places.len();
+            return self.offsets.len();
         }
         // The first place begins at or before `delta`, the last one does not; so do `low` and `high` from here on.
-        let (mut low, mut high) = (0, self.places.len() - 1);
+        let (mut low, mut high) = (0, self.offsets.len() - 1);
         let share = u64::from(delta - first.delta) * high as u64;
         let guess = (share / u64::from(last.delta - first.delta)) as usize;
         let mut step = 1;
-        if self.places[guess].delta <= delta {
+        if self.offsets[guess].delta <= delta {
             low = guess;
-            while low + step < high && self.places[low + step].delta <= delta {
+            while low + step < high && self.offsets[low + step].delta <= delta {
                 low += step;
                 step *= 2;
             }
             high = high.min(low + step);
         } else {
             high = guess;
-            while low + step < high && self.places[high - step].delta > delta {
+            while low + step < high && self.offsets[high - step].delta > delta {
                 high -= step;
                 step *= 2;
             }
             low = low.max(high.saturating_sub(step));
         }
-        let between = &self.places[low + 1..high];
+        let between = &self.offsets[low + 1..high];
         low + 1 + between.partition_point(|place| place.delta <= delta)
     }
 
     /// The last place before which no record is known to have a timestamp of `time` or later.
-    pub(crate) fn before_time(&self, time: i64) -> Option<Place> {
-        let reached = self.places.partition_point(|place| place.max_time < time);
-        self.places.get(reached.saturating_sub(1)).copied()
+    pub(crate) fn before_time(&self, time: i64) -> Option<OffsetEntry> {
+        let reached = self.times.partition_point(|times| times.max_time < time);
+        self.offsets.get(reached.saturating_sub(1)).copied()
     }
 
     /// The first place at or behind `position`.
-    pub(crate) fn first_from(&self, position: u64) -> Option<Place> {
-        let at = self
-            .places
-            .partition_point(|place| u64::from(place.position) < position);
-        self.places.get(at).copied()
+    pub(crate) fn first_from(&self, position: u64) -> Option<OffsetEntry> {
+        let before = |entry: &OffsetEntry| u64::from(entry.position) < position;
+        let at = self.offsets.partition_point(before);
+        self.offsets.get(at).copied()
     }
 
-    pub(crate) fn places(&self) -> &[Place] {
-        &self.places
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let both = self.offsets.iter().zip(&self.times);
+        both.map(|(offset, times)| Place {
+            delta: offset.delta,
+            position: offset.position,
+            append_ms: times.append_ms,
+            max_time: times.max_time,
+        })
     }
 
-    pub(crate) fn last(&self) -> Option<Place> {
-        self.places.last().copied()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
     }
 
     /// As an index file that speaks of the first `covers` bytes of the segment.
     pub(crate) fn to_file(&self, covers: u64) -> format::Index {
-        let offset = |p: &Place| OffsetEntry {
-            delta: p.delta,
-            position: p.position,
-        };
-        let time = |p: &Place| TimeEntry {
+        let time = |p: Place| TimeEntry {
             append_ms: p.append_ms,
             max_time: p.max_time,
             delta: p.delta,
         };
         format::Index {
             covers,
-            offsets: self.places.iter().map(offset).collect(),
-            times: self.places.iter().map(time).collect(),
+            offsets: self.offsets.clone(),
+            times: self.places().map(time).collect(),
         }
     }
 
@@ -142,7 +156,7 @@ impl Index {
                 return None;
             }
             index.push(place);
-            if index.last() != Some(place) {
+            if index.offsets.last() != Some(offset) {
                 return None;
             }
         }
@@ -174,11 +188,20 @@ mod tests {
     #[test]
     fn the_floor_is_the_last_place_at_or_before() {
         let index = index();
-        let (zero, one, two, four) = (place(0), place(1), place(2), place(4));
-        assert_eq!(index.around(0), (Some(&zero), Some(&one)));
-        assert_eq!(index.around(9), (Some(&zero), Some(&one)));
-        assert_eq!(index.around(10), (Some(&one), Some(&two)));
-        assert_eq!(index.around(99), (Some(&four), None));
+        let entry = |n| {
+            index
+                .places()
+                .nth(n)
+                .map(|place| (place.delta, place.position))
+        };
+        let around = |delta| {
+            let (floor, next) = index.around(delta);
+            [floor, next].map(|entry| entry.map(|entry| (entry.delta, entry.position)))
+        };
+        assert_eq!(around(0), [entry(0), entry(1)]);
+        assert_eq!(around(9), [entry(0), entry(1)]);
+        assert_eq!(around(10), [entry(1), entry(2)]);
+        assert_eq!(around(99), [entry(4), None]);
         assert_eq!(Index::default().around(3), (None, None));
     }
 
@@ -195,9 +218,9 @@ mod tests {
                 index.push(Place { delta, ..place(n as u32) });
                 delta = delta.saturating_add(*gap);
             }
-            let near = index.places().iter().flat_map(|place| [place.delta, place.delta + 1, place.delta.saturating_sub(1)]);
+            let near = index.places().flat_map(|place| [place.delta, place.delta + 1, place.delta.saturating_sub(1)]);
             for delta in near.chain([wanted, 0, u32::MAX]) {
-                let expected = index.places().partition_point(|place| place.delta <= delta);
+                let expected = index.places().filter(|place| place.delta <= delta).count();
                 prop_assert_eq!(index.at_or_before(delta), expected);
             }
         }

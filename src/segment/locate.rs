@@ -58,7 +58,7 @@ impl Segment {
 
     /// Does the index reach down to the first batch? (That of a sealed segment is empty until somebody needs it.)
     fn is_complete(&self, indexed: &Indexed) -> bool {
-        indexed.from <= self.header_len && (self.seal().is_none() || indexed.index.last().is_some())
+        indexed.from <= self.header_len && (self.seal().is_none() || !indexed.index.is_empty())
     }
 
     /// First offset of the last batch known to begin at or before `offset`.
@@ -142,10 +142,7 @@ impl Segment {
         let mut indexed = self.index.write();
         if indexed.from == from {
             let above = std::mem::replace(&mut indexed.index, below);
-            above
-                .places()
-                .iter()
-                .for_each(|&place| indexed.index.push(place));
+            above.places().for_each(|place| indexed.index.push(place));
             indexed.from = self.header_len;
         }
     }
@@ -182,7 +179,7 @@ impl Segment {
             self.put_below(from, below); // an earlier life closed in order here: the file goes on where it ended
         }
         let indexed = self.index.read();
-        if indexed.from > self.header_len || indexed.index.last().is_none() {
+        if indexed.from > self.header_len || indexed.index.is_empty() {
             return;
         }
         let file = indexed.index.to_file(covers);

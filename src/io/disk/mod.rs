@@ -137,15 +137,31 @@ fn real_as_far_as_it_goes(path: &Path) -> io::Result<PathBuf> {
 /// Options that never follow a link, never wait for the other end of a pipe, and let no child process inherit the file.
 fn careful() -> OpenOptions {
     let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(CAREFUL);
     options
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-    options
+}
+
+const CAREFUL: i32 = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+
+/// Reading a file need not be noted in it: nobody asks, and each read would ask for the time.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNNOTED: i32 = libc::O_NOATIME;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const UNNOTED: i32 = 0;
+
+/// Opens a file of ours without noting when it is read; one of somebody else's may only be opened as usual.
+fn open_unnoted(path: &Path, options: &OpenOptions) -> io::Result<fs::File> {
+    let mut unnoted = options.clone();
+    unnoted.custom_flags(CAREFUL | UNNOTED);
+    match retried(|| unnoted.open(path)) {
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) => retried(|| options.open(path)),
+        opened => opened,
+    }
 }
 
 /// Opens `path` and refuses whatever turns out not to be a regular file.
 fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<fs::File> {
-    let file = retried(|| options.open(path)).map_err(|e| match e.raw_os_error() {
+    let file = open_unnoted(path, options).map_err(|e| match e.raw_os_error() {
         // A link, a directory opened for writing, a socket.
         Some(libc::ELOOP | libc::EISDIR | libc::ENXIO | libc::EOPNOTSUPP) => not_a_file(path),
         _ => e,
