@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn nothing_is_guessed_where_it_would_not_pay() {
         let shared = place(500, 6000);
-        assert_eq!(Guess::between(place(0, 1000), &shared, 7), None);
-        assert_eq!(Guess::between(place(0, 1000), &place(1, 5000), 0), None);
-        assert_eq!(Guess::between(place(0, 1000), &place(3, 6002), 1), None);
-        assert_eq!(Guess::between(place(9, 1000), &place(9, 1000), 9), None);
-        assert_eq!(Guess::between(place(9, 1000), &place(3, 10), 9), None);
+        assert_eq!(Guess::between(place(0, 1000), shared, 7), None);
+        assert_eq!(Guess::between(place(0, 1000), place(1, 5000), 0), None);
+        assert_eq!(Guess::between(place(0, 1000), place(3, 6002), 1), None);
+        assert_eq!(Guess::between(place(9, 1000), place(9, 1000), 9), None);
+        assert_eq!(Guess::between(place(9, 1000), place(3, 10), 9), None);
     }
 
     #[test]
