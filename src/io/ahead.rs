@@ -50,7 +50,7 @@ pub(crate) struct Block {
 #[derive(Debug)]
 struct Behind {
     used: Option<Sender<Block>>,
-    read: Receiver<io::Result<Block>>,
+    read: Option<Receiver<io::Result<Block>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -86,12 +86,12 @@ impl Ahead {
         }
         Ahead(Reader::Thread(Behind {
             used: Some(used),
-            read: ours,
+            read: Some(ours),
             thread: Some(thread),
         }))
     }
 
-    /// The next block, empty behind the last, for one that is not needed any more.
+    /// The next block, for one that is not needed any more. Behind the last it is empty, and also after an error.
     pub(crate) fn next(&mut self, used: Block) -> io::Result<Block> {
         match &mut self.0 {
             Reader::AtHand(reading) => reading.next(used),
@@ -99,7 +99,8 @@ impl Ahead {
                 if let Some(sender) = &behind.used {
                     let _ = sender.send(used); // it may have read all that it should
                 }
-                behind.read.recv().unwrap_or_else(|_| Ok(Block::default()))
+                let read = behind.read.as_ref().and_then(|read| read.recv().ok());
+                read.unwrap_or_else(|| Ok(Block::default()))
             }
         }
     }
@@ -137,8 +138,7 @@ impl Block {
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        self.used = None;
-        while self.read.recv().is_ok() {}
+        (self.used, self.read) = (None, None); // it ends with the block that it is at
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

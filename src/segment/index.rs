@@ -155,8 +155,9 @@ impl Index {
             if offset.delta != time.delta || u64::from(place.position) >= file.covers {
                 return None;
             }
+            let known = index.offsets.len();
             index.push(place);
-            if index.offsets.last() != Some(offset) {
+            if index.offsets.len() == known {
                 return None;
             }
         }

@@ -11,8 +11,8 @@ use crate::io::{Ahead, BLOCK, Block, File, Reading, read_full};
 /// Bytes that are read at once.
 const WINDOW: usize = 256 << 10;
 const LEAST_WINDOW: usize = 32 << 10;
-/// So much of what is left of one block is put in front of the next: most record batches.
-const ROOM: usize = 128 << 10;
+/// So much of what is left of one block fits in front of the next: most record batches.
+const ROOM: usize = 256 << 10;
 
 /// A file that is read forwards.
 pub(crate) struct Stream<'f> {
@@ -53,7 +53,8 @@ impl<'f> Stream<'f> {
         }
     }
 
-    /// One that reads on while the caller looks at what was read, as long as nothing is passed over.
+    /// One that reads on while the caller looks at what was read, where much is wanted in a row; until somebody syncs what was appended, or
+    /// a record batch is too large for it.
     pub(crate) fn reading_on(ground: &'f Ground, file: &'f Arc<dyn File>, len: u64) -> Stream<'f> {
         Stream {
             behind: Some(Behind {
@@ -77,11 +78,14 @@ impl<'f> Stream<'f> {
         if self.lacks(position, need) && self.behind.is_some() {
             self.give_way();
         }
-        while self.lacks(position, need) && self.take_on(position)? {}
+        while self.lacks(position, need) && self.take_on(position) {}
         if self.lacks(position, need) {
+            let in_a_row = self.window == WINDOW && self.held(position).is_some();
             self.read(position, need.max(self.window).min(left))?;
             self.window = (2 * self.window).min(WINDOW);
-            self.read_on();
+            if in_a_row {
+                self.read_on();
+            }
         }
         let held = self.held(position).unwrap_or(0..0);
         Ok(&self.buffer.bytes[held])
@@ -112,6 +116,7 @@ impl<'f> Stream<'f> {
             from,
         } = &mut self.buffer;
         buffer.copy_within(held, 0);
+        buffer.reserve_exact(bytes.saturating_sub(buffer.len()));
         buffer.resize(bytes, 0);
         (self.start, *from) = (position, 0);
         let read = read_full(self.file, &mut buffer[known..], position + known as u64);
@@ -132,8 +137,7 @@ impl<'f> Stream<'f> {
     fn read_on(&mut self) {
         let at = self.end();
         if let Some(behind) = &self.behind
-            && self.window == WINDOW
-            && at < self.len
+            && self.len.saturating_sub(at) >= BLOCK as u64
         {
             self.ahead = Some(behind.ground.storage.read_ahead(Reading {
                 file: Arc::clone(behind.file),
@@ -144,37 +148,29 @@ impl<'f> Stream<'f> {
         }
     }
 
-    /// Goes on with what was read ahead. `false`: there is nothing, or it is of no use for this position.
-    fn take_on(&mut self, position: u64) -> io::Result<bool> {
+    /// Goes on with what was read ahead. `false`: there is nothing, or it is of no use for this position. (An error is met again by who
+    /// needs just these bytes.)
+    fn take_on(&mut self, position: u64) -> bool {
         let end = self.end();
-        let far = !(self.start..end + BLOCK as u64).contains(&position);
-        let Some(ahead) = self.ahead.as_mut().filter(|_| !far) else {
-            self.ahead = None;
-            return Ok(false);
-        };
-        let mut next = ahead.next(std::mem::take(&mut self.spare))?;
-        if next.bytes.len() == next.from {
-            self.ahead = None;
-            return Ok(false);
-        }
         let held = self.held(position).unwrap_or(0..0);
         let known = held.len();
-        self.start = end - known as u64;
         if known > ROOM {
-            let Block { bytes, from } = &mut self.buffer;
-            bytes.drain(..held.start);
-            *from = 0;
-            bytes.extend_from_slice(&next.bytes[next.from..]);
-            self.spare = next;
-        } else {
-            next.from -= known;
-            next.bytes[next.from..next.from + known].copy_from_slice(&self.buffer.bytes[held]);
-            self.spare = std::mem::replace(&mut self.buffer, next);
-            if self.spare.bytes.capacity() > 2 * BLOCK {
-                self.spare = Block::default(); // it held a large batch
-            }
+            self.behind = None;
         }
-        Ok(true)
+        let of_use = known <= ROOM && (self.start..end + BLOCK as u64).contains(&position);
+        let next = match &mut self.ahead {
+            Some(ahead) if of_use => ahead.next(std::mem::take(&mut self.spare)).ok(),
+            _ => None,
+        };
+        let Some(mut next) = next.filter(|next| next.bytes.len() > next.from) else {
+            (self.ahead, self.spare) = (None, Block::default());
+            return false;
+        };
+        next.from -= known;
+        next.bytes[next.from..next.from + known].copy_from_slice(&self.buffer.bytes[held]);
+        self.start = end - known as u64;
+        self.spare = std::mem::replace(&mut self.buffer, next);
+        true
     }
 }
 
@@ -233,7 +229,7 @@ mod tests {
                     read_all(&mut Stream::new(&**file, len as u64), bytes, step);
                     let mut ahead = Stream::reading_on(ground, file, len as u64);
                     read_all(&mut ahead, bytes, step);
-                    let most = step.max(BLOCK) + 3 * BLOCK;
+                    let most = step.max(2 * BLOCK);
                     assert!(
                         ahead.buffer.bytes.capacity() <= most
                             && ahead.spare.bytes.capacity() <= 2 * BLOCK
@@ -303,5 +299,72 @@ mod tests {
                 assert!(stream.at(len as u64, 1).expect("its end").is_empty());
             });
         }
+    }
+
+    /// A file with a place that cannot be read.
+    #[derive(Debug)]
+    struct Torn {
+        file: Arc<dyn File>,
+        bad: Range<u64>,
+    }
+
+    impl File for Torn {
+        fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+            if position < self.bad.end && self.bad.start < position + into.len() as u64 {
+                return Err(io::Error::other("a bad sector"));
+            }
+            self.file.read_at(into, position)
+        }
+        fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+            self.file.write_at(bytes, position)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.file.sync_data()
+        }
+        fn sync_all(&self) -> io::Result<()> {
+            self.file.sync_all()
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.file.set_len(len)
+        }
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+        fn map(&self, len: u64) -> io::Result<crate::io::Mapping> {
+            self.file.map(len)
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_read_is_an_error_for_who_wants_it_and_for_nobody_else() {
+        let len = 7 * BLOCK;
+        let bad = (5 * BLOCK + 300_000) as u64..(5 * BLOCK + 300_512) as u64;
+        on_each(len, |ground, file, bytes| {
+            let (file, bad) = (Arc::clone(file), bad.clone());
+            let torn: Arc<dyn File> = Arc::new(Torn {
+                file,
+                bad: bad.clone(),
+            });
+            let mut stream = Stream::reading_on(ground, &torn, len as u64);
+            let mut at = 0;
+            while at + 4096 <= bad.start {
+                // Where what is read at once reaches into it, that fails, and who asks again is told again.
+                match stream.at(at, 4096) {
+                    Ok(some) => {
+                        assert!(bytes[at as usize..].starts_with(some) && some.len() >= 4096)
+                    }
+                    Err(_) => {
+                        assert!(bad.start - at <= WINDOW as u64, "at {at}");
+                        assert!(stream.at(at, 4096).is_err());
+                    }
+                }
+                at += 4096;
+            }
+            assert!(stream.at(bad.start, 1).is_err());
+            stream.leap();
+            let behind = bad.end + 1;
+            let some = stream.at(behind, 4096).expect("it is sound again");
+            assert!(bytes[behind as usize..].starts_with(some) && some.len() >= 4096);
+        });
     }
 }
