@@ -24,8 +24,8 @@ use crate::format::state::Point;
 use crate::io::File;
 use crate::segment::Segment;
 
-/// How often a sync lets others run, twice each time, before it begins, at most: it costs what those who run do.
-const GATHER_ROUNDS: usize = 16;
+/// A sync lets others run before it begins, until nobody came in so many times for each of those who are expected.
+const GATHER_PATIENCE: usize = 32;
 
 /// Who syncs, and who waits for it.
 #[derive(Default)]
@@ -34,8 +34,11 @@ pub(crate) struct Gate {
     /// of them would come too late for the sync that begins.
     syncing: std::sync::Mutex<bool>,
     turn: std::sync::Condvar,
-    /// How many came to see whether they have to wait, ever.
+    /// How many came to see whether they have to wait, ever, and how many of them are here.
     came: AtomicUsize,
+    inside: AtomicUsize,
+    /// How many will have come when those are back whom the last sync sent away: who writes again and again is soon here again.
+    expected: AtomicUsize,
     call: Mutex<Call>,
     returned: Condvar,
 }
@@ -67,18 +70,31 @@ impl Gate {
         self.syncing.lock().unwrap_or_else(PoisonError::into_inner) // nothing is half done where it is held
     }
 
-    /// Lets those who are about to write join the sync that begins: as long as others come to wait, and not for long.
-    fn gather(&self) {
-        let mut came = self.came.load(Ordering::Relaxed); // only how many matters
-        for _ in 0..GATHER_ROUNDS {
+    /// Somebody comes to see whether to wait, and stays until this is dropped.
+    fn enter(&self) -> Inside<'_> {
+        self.came.fetch_add(1, Ordering::Relaxed); // only how many matters, here and below
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        Inside(self)
+    }
+
+    /// Lets those who are about to write join the sync that begins: it takes as long for all as for one. Tells how many it takes.
+    fn gather(&self) -> usize {
+        let expected = self.expected.load(Ordering::Relaxed);
+        let (mut came, mut in_vain) = (self.came.load(Ordering::Relaxed), 0);
+        while in_vain < GATHER_PATIENCE * missing(expected, came) {
             thread::yield_now();
-            thread::yield_now(); // who was woken by the last sync may need two, to run and to append
             let now = self.came.load(Ordering::Relaxed);
-            if now == came {
-                return;
-            }
+            in_vain = if now == came { in_vain + 1 } else { 0 };
             came = now;
         }
+        self.inside.load(Ordering::Relaxed)
+    }
+
+    /// A sync that took so many has ended.
+    fn send_away(&self, group: usize) {
+        let came = self.came.load(Ordering::Relaxed);
+        self.expected
+            .store(came.wrapping_add(group), Ordering::Relaxed);
     }
 
     /// Now, or not at all.
@@ -110,6 +126,21 @@ impl Gate {
     }
 }
 
+/// How many are still to come. (Both numbers go round.)
+fn missing(expected: usize, came: usize) -> usize {
+    let missing = expected.wrapping_sub(came).cast_signed();
+    missing.max(0).cast_unsigned()
+}
+
+/// One of those who wait.
+struct Inside<'g>(&'g Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Clears the flags whatever happens, or the others would sleep for ever.
 struct Turn<'g>(&'g Gate);
 
@@ -136,7 +167,7 @@ impl Inner {
     ///
     /// `Poisoned` too if recovery was run meanwhile: what stands there now may be something else.
     pub(crate) fn wait_durable(&self, mark: Mark) -> Result<()> {
-        self.gate.came.fetch_add(1, Ordering::Relaxed);
+        let _inside = self.gate.enter();
         loop {
             let durable = self.progress.durable() >= mark.end; // before the life: what it is now, it was then
             self.check_life(mark)?;
@@ -146,8 +177,9 @@ impl Inner {
             let done = || self.progress.durable() >= mark.end || !self.is_alive(mark);
             if let Some(turn) = self.gate.turn_unless(done) {
                 let woken = self.progress.waking();
-                self.gate.gather();
+                let group = self.gate.gather();
                 let synced = self.sync_once();
+                self.gate.send_away(group);
                 drop(turn);
                 drop(woken); // who is woken may write here, and wait for its turn
                 synced?;
