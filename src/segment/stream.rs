@@ -349,14 +349,11 @@ mod tests {
             let mut at = 0;
             while at + 4096 <= bad.start {
                 // Where what is read at once reaches into it, that fails, and who asks again is told again.
-                match stream.at(at, 4096) {
-                    Ok(some) => {
-                        assert!(bytes[at as usize..].starts_with(some) && some.len() >= 4096)
-                    }
-                    Err(_) => {
-                        assert!(bad.start - at <= WINDOW as u64, "at {at}");
-                        assert!(stream.at(at, 4096).is_err());
-                    }
+                if let Ok(some) = stream.at(at, 4096) {
+                    assert!(bytes[at as usize..].starts_with(some) && some.len() >= 4096);
+                } else {
+                    assert!(bad.start - at <= WINDOW as u64, "at {at}");
+                    assert!(stream.at(at, 4096).is_err());
                 }
                 at += 4096;
             }
