@@ -19,6 +19,8 @@ pub(crate) struct Stream<'f> {
     file: &'f dyn File,
     /// Who reads on while the caller looks at what was read.
     behind: Option<Behind<'f>>,
+    /// Nobody waits for the caller: it lets others run between two reads.
+    gives_way: bool,
     ahead: Option<Ahead>,
     /// The file is looked at up to here.
     len: u64,
@@ -44,6 +46,7 @@ impl<'f> Stream<'f> {
         Stream {
             file,
             behind: None,
+            gives_way: false,
             ahead: None,
             len,
             buffer: Block::default(),
@@ -62,6 +65,7 @@ impl<'f> Stream<'f> {
                 file,
                 others: ground.syncs.ended(),
             }),
+            gives_way: true,
             ..Stream::new(&**file, len)
         }
     }
@@ -75,7 +79,7 @@ impl<'f> Stream<'f> {
     pub(crate) fn at(&mut self, position: u64, need: usize) -> io::Result<&[u8]> {
         let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
         let need = need.min(left);
-        if self.lacks(position, need) && self.behind.is_some() {
+        if self.gives_way && self.lacks(position, need) {
             self.give_way();
         }
         while self.lacks(position, need) && self.take_on(position) {}
